@@ -1,0 +1,107 @@
+//! Tools in the shape that each provider wants.
+//!
+//! Pure functions: no network, key or environment. Order in is order out, and schemas are
+//! emitted verbatim.
+//!
+//! ```
+//! use toolnexus_core::{Tool, ToolResult, adapters};
+//! let tool = Tool::new("refund", |_, _| async { ToolResult::success("done") }).description("Refund an order");
+//! assert_eq!(
+//!     adapters::to_anthropic(&[tool])[0],
+//!     serde_json::json!({"name":"refund","description":"Refund an order","input_schema":{"type":"object"}}),
+//! );
+//! ```
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{Style, Tool};
+
+/// OpenAI: `{"type":"function","function":{"name","description","parameters"}}` for each tool.
+pub fn to_openai(tools: &[Tool]) -> Vec<Value> {
+    tools
+        .iter()
+        .map(|tool| {
+            json!({"type": "function", "function": {
+                "name": tool.name, "description": tool.description, "parameters": tool.input_schema,
+            }})
+        })
+        .collect()
+}
+
+/// Anthropic: `{"name","description","input_schema"}` for each tool.
+pub fn to_anthropic(tools: &[Tool]) -> Vec<Value> {
+    tools
+        .iter()
+        .map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
+        })
+        .collect()
+}
+
+/// Gemini: always one element, `{"functionDeclarations":[{"name","description","parameters"}]}`.
+pub fn to_gemini(tools: &[Tool]) -> Vec<Value> {
+    let declarations: Vec<Value> = tools
+        .iter()
+        .map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema})
+        })
+        .collect();
+    vec![json!({"functionDeclarations": declarations})]
+}
+
+/// The tool array as a request of this style carries it, serialised. It differs from the plain
+/// adapters in one point: OpenAI requires `properties` on an object schema, so an empty one is
+/// added where it is missing.
+pub fn request_json(style: Style, tools: &[Tool]) -> Vec<u8> {
+    let array = match style {
+        Style::OpenAI => {
+            let entries: Vec<OpenAiEntry<'_>> = tools.iter().map(OpenAiEntry::of).collect();
+            serde_json::to_vec(&entries)
+        }
+        Style::Anthropic => serde_json::to_vec(&to_anthropic(tools)),
+        Style::Gemini => serde_json::to_vec(&to_gemini(tools)),
+    };
+    // Strings and JSON values always serialise.
+    array.unwrap_or_else(|_| b"[]".to_vec())
+}
+
+#[derive(Serialize)]
+struct OpenAiEntry<'a> {
+    r#type: &'static str,
+    function: OpenAiFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct OpenAiFunction<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: std::borrow::Cow<'a, Value>,
+}
+
+impl<'a> OpenAiEntry<'a> {
+    fn of(tool: &'a Tool) -> Self {
+        OpenAiEntry {
+            r#type: "function",
+            function: OpenAiFunction {
+                name: &tool.name,
+                description: &tool.description,
+                parameters: with_properties(&tool.input_schema),
+            },
+        }
+    }
+}
+
+/// A top-level object schema gets `"properties":{}` as its last key when it has none.
+fn with_properties(schema: &Value) -> std::borrow::Cow<'_, Value> {
+    match schema {
+        Value::Object(map)
+            if map.get("type").and_then(Value::as_str) == Some("object") && !map.contains_key("properties") =>
+        {
+            let mut map = map.clone();
+            map.insert("properties".into(), json!({}));
+            std::borrow::Cow::Owned(Value::Object(map))
+        }
+        _ => std::borrow::Cow::Borrowed(schema),
+    }
+}

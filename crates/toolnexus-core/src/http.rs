@@ -1,0 +1,137 @@
+//! The seam through which model requests leave the process.
+//!
+//! A host that routes, records or fakes model traffic implements [`HttpTransport`]; everything
+//! above it (retries, deadlines, error classification) stays the same.
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::{BoxError, BoxFuture};
+
+pub use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+/// One request.
+#[derive(Clone)]
+pub struct HttpRequest {
+    /// The method.
+    pub method: Method,
+    /// The absolute URL.
+    pub url: String,
+    /// All headers, the credential among them: `Debug` shows none of their values.
+    pub headers: HeaderMap,
+    /// The body, already serialised.
+    pub body: Bytes,
+    /// Fires when nobody waits for the answer any more.
+    pub cancel: CancellationToken,
+}
+
+impl std::fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpRequest")
+            .field("method", &self.method)
+            .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One response: its head, and a body that arrives piece by piece.
+pub struct HttpResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body's pieces, in order, as they arrive.
+    pub body: BoxStream<'static, Result<Bytes, TransportError>>,
+}
+
+impl HttpResponse {
+    /// A response whose body is already there.
+    pub fn full(status: StatusCode, headers: HeaderMap, body: impl Into<Bytes>) -> Self {
+        let body = body.into();
+        HttpResponse { status, headers, body: futures::stream::iter([Ok(body)]).boxed() }
+    }
+
+    /// Reads the whole body, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The transport's error, or [`TransportError`] saying that the body is over the limit.
+    pub async fn collect(mut self, limit: usize) -> Result<Bytes, TransportError> {
+        let Some(first) = self.body.next().await.transpose()? else { return Ok(Bytes::new()) };
+        // Most bodies come in one piece, which is then handed on without a copy.
+        let Some(second) = self.body.next().await.transpose()? else {
+            return if first.len() > limit { Err(TransportError::too_large(limit)) } else { Ok(first) };
+        };
+        let mut whole = Vec::with_capacity((first.len() + second.len()) * 2);
+        whole.extend_from_slice(&first);
+        let mut next = Some(second);
+        while let Some(piece) = next {
+            if whole.len() + piece.len() > limit {
+                return Err(TransportError::too_large(limit));
+            }
+            whole.extend_from_slice(&piece);
+            next = self.body.next().await.transpose()?;
+        }
+        Ok(whole.into())
+    }
+}
+
+impl std::fmt::Debug for HttpResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpResponse").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// Why no answer, or no whole answer, came.
+///
+/// The text never holds a URL, header or body: HTTP libraries print those, so an implementation
+/// must say what happened in its own words and keep the library's error as the source.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct TransportError {
+    message: String,
+    #[source]
+    source: Option<BoxError>,
+}
+
+impl TransportError {
+    /// An error that says `message`.
+    pub fn new(message: impl Into<String>) -> Self {
+        TransportError { message: message.into(), source: None }
+    }
+
+    /// The same error with what caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<BoxError>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    fn too_large(limit: usize) -> Self {
+        TransportError::new(format!("the response body is over the limit of {limit} bytes"))
+    }
+}
+
+/// Sends requests and returns responses.
+///
+/// `Err` means that no HTTP answer was obtained; an answer of any status is `Ok`. A body must be
+/// handed on as it arrives. An implementation should stop when the request's `cancel` fires; the
+/// caller stops waiting in any case.
+///
+/// ```
+/// use toolnexus_core::BoxFuture;
+/// use toolnexus_core::http::{HttpRequest, HttpResponse, HttpTransport, StatusCode, TransportError};
+///
+/// struct Canned;
+/// impl HttpTransport for Canned {
+///     fn send(&self, _request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
+///         Box::pin(async { Ok(HttpResponse::full(StatusCode::OK, Default::default(), "{}")) })
+///     }
+/// }
+/// ```
+pub trait HttpTransport: Send + Sync {
+    /// Sends one request; resolves when the response's head has arrived.
+    fn send(&self, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, TransportError>>;
+}

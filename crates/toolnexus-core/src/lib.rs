@@ -1,0 +1,46 @@
+//! The vocabulary of toolnexus: what every other crate of the workspace speaks.
+//!
+//! * [`Tool`]: one callable, wherever it came from. Name, description, JSON schema,
+//!   [`ToolSource`], optional [`ToolHints`], and an async execute function.
+//! * [`ToolResult`] and [`ToolContext`]: what a call gives back and what it is given.
+//! * [`Toolkit`]: a cheap clone over an atomically swapped snapshot of tools. Readers never
+//!   lock; each snapshot keeps the serialised tool array of every [`Style`] it was asked for.
+//! * [`Request`] and [`Answer`]: a tool asks somebody outside, somebody outside answers.
+//! * [`define_tool`] and [`define_typed_tool`]: a function becomes a tool.
+//! * [`adapters`]: the tool array in the shape each provider wants.
+//! * [`http`]: the seam through which model requests leave the process.
+//!
+//! Nothing here opens a socket, a file or a process.
+
+mod content;
+mod context;
+pub mod adapters;
+pub mod env;
+pub mod http;
+mod naming;
+mod native;
+pub mod redact;
+mod result;
+mod style;
+mod suspension;
+mod tool;
+mod toolkit;
+
+pub use content::{ContentPart, PartKind};
+pub use context::ToolContext;
+pub use naming::sanitize;
+pub use native::{TypedToolFn, define_sync_tool, define_tool, define_typed_tool, schema_of};
+pub use result::{IntoToolOutcome, IntoToolResult, Json, ToolResult};
+pub use style::Style;
+pub use suspension::{
+    Answer, Request, WaitFor, answer_declined, answer_output, auth_required, new_request_id,
+    pending, pending_of, pending_with_output,
+};
+pub use tool::{Tool, ToolHints, ToolOrigin, ToolSource};
+pub use toolkit::{Snapshot, SourceHandle, SourceStatus, Toolkit, ToolkitParts};
+
+/// The error type of callbacks that a host writes: any error will do.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// A boxed future that can move between threads, as callbacks return it.
+pub type BoxFuture<'a, T> = futures::future::BoxFuture<'a, T>;

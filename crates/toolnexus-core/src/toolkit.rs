@@ -1,0 +1,301 @@
+//! A set of tools, and where they came from.
+//!
+//! [`Toolkit`] is a cheap clone over shared state. Its tools live in an immutable [`Snapshot`]
+//! that writers replace as a whole: a reader takes the current one without a lock and keeps it
+//! for as long as it likes, so a run sees one list of tools from its first turn to its last.
+//! A snapshot also keeps the serialised tool array of each style, which is why a run with 500
+//! tools pays for that JSON once and not once a turn.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{BoxFuture, Style, Tool, ToolContext, ToolResult, WaitFor, adapters};
+
+/// How a source fared when the toolkit was built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceStatus {
+    /// It is there.
+    Connected,
+    /// Configuration switched it off; it was not contacted.
+    Disabled,
+    /// It could not be loaded; `errors()` says why.
+    Failed,
+}
+
+impl SourceStatus {
+    /// The spelling in listings: `connected`, `disabled`, `failed`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SourceStatus::Connected => "connected",
+            SourceStatus::Disabled => "disabled",
+            SourceStatus::Failed => "failed",
+        }
+    }
+}
+
+impl std::fmt::Display for SourceStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A source that a toolkit keeps alive: connections to close, facts to reach again by type.
+pub trait SourceHandle: Any + Send + Sync {
+    /// Ends whatever the source keeps open. Idempotent and bounded; never fails.
+    fn close(&self) -> BoxFuture<'_, ()>;
+
+    /// The source as [`Any`], so that [`Toolkit::source`] can find it by its type.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// An immutable list of tools with what is derived from it.
+pub struct Snapshot {
+    tools: Vec<Tool>,
+    index: HashMap<String, usize>,
+    request_json: [OnceLock<Bytes>; 3],
+}
+
+impl Snapshot {
+    fn new(tools: Vec<Tool>) -> Self {
+        let index = tools.iter().enumerate().map(|(at, tool)| (tool.name.clone(), at)).collect();
+        Snapshot { tools, index, request_json: Default::default() }
+    }
+
+    /// The tools in their order.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// The tool of exactly this name.
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(*self.index.get(name)?)
+    }
+
+    /// The tool array as a request of `style` carries it, serialised once for this snapshot.
+    /// `None` when there are no tools.
+    pub fn request_json(&self, style: Style) -> Option<Bytes> {
+        if self.tools.is_empty() {
+            return None;
+        }
+        let [openai, anthropic, gemini] = &self.request_json;
+        let slot = match style {
+            Style::OpenAI => openai,
+            Style::Anthropic => anthropic,
+            Style::Gemini => gemini,
+        };
+        Some(slot.get_or_init(|| adapters::request_json(style, &self.tools).into()).clone())
+    }
+}
+
+/// Everything a toolkit is assembled from.
+#[derive(Default)]
+pub struct ToolkitParts {
+    /// The tools in their final order; the first of a name wins.
+    pub tools: Vec<Tool>,
+    /// What the system prompt says about skills; empty without a skill source.
+    pub skills_prompt: String,
+    /// The status of every MCP server.
+    pub mcp_status: BTreeMap<String, SourceStatus>,
+    /// The status of the built-in tools.
+    pub builtin_status: Option<SourceStatus>,
+    /// Why sources failed, by server name, `<config>` or `<skills>`.
+    pub errors: BTreeMap<String, String>,
+    /// The resolver that runs use when their client has none.
+    pub wait_for: Option<WaitFor>,
+    /// Sources to keep alive, and to close with the toolkit.
+    pub sources: Vec<Arc<dyn SourceHandle>>,
+}
+
+struct Inner {
+    snapshot: ArcSwap<Snapshot>,
+    /// Serialises writers; readers never take it.
+    writer: Mutex<()>,
+    skills_prompt: String,
+    mcp_status: BTreeMap<String, SourceStatus>,
+    builtin_status: Option<SourceStatus>,
+    errors: BTreeMap<String, String>,
+    wait_for: Option<WaitFor>,
+    sources: Vec<Arc<dyn SourceHandle>>,
+}
+
+/// A set of tools that a run, a server or your own loop works with.
+///
+/// Clones are the same toolkit. `Toolkit::default()` has no tools.
+///
+/// ```
+/// use toolnexus_core::{Toolkit, define_tool};
+/// let greet = define_tool("greet", "Greets", None, |_args, _context| async { Ok::<_, String>("hello") });
+/// let toolkit = Toolkit::from_tools([greet]);
+/// assert_eq!(toolkit.tool_names(), ["greet"]);
+/// ```
+#[derive(Clone)]
+pub struct Toolkit {
+    inner: Arc<Inner>,
+}
+
+impl Default for Toolkit {
+    fn default() -> Self {
+        Toolkit::from_parts(ToolkitParts::default())
+    }
+}
+
+impl Toolkit {
+    /// A toolkit of these tools and nothing else. The first tool of a name wins; later ones are
+    /// skipped with a warning.
+    pub fn from_tools(tools: impl IntoIterator<Item = Tool>) -> Self {
+        Toolkit::from_parts(ToolkitParts { tools: tools.into_iter().collect(), ..Default::default() })
+    }
+
+    /// A toolkit assembled by hand, for hosts that load the sources themselves.
+    pub fn from_parts(parts: ToolkitParts) -> Self {
+        let mut tools = Vec::with_capacity(parts.tools.len());
+        append(&mut tools, parts.tools);
+        Toolkit {
+            inner: Arc::new(Inner {
+                snapshot: ArcSwap::from_pointee(Snapshot::new(tools)),
+                writer: Mutex::new(()),
+                skills_prompt: parts.skills_prompt,
+                mcp_status: parts.mcp_status,
+                builtin_status: parts.builtin_status,
+                errors: parts.errors,
+                wait_for: parts.wait_for,
+                sources: parts.sources,
+            }),
+        }
+    }
+
+    /// The current list of tools. It never changes under its holder.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.inner.snapshot.load_full()
+    }
+
+    /// A copy of every tool, in order.
+    pub fn tools(&self) -> Vec<Tool> {
+        self.snapshot().tools.clone()
+    }
+
+    /// The tool of exactly this name.
+    pub fn get(&self, name: &str) -> Option<Tool> {
+        self.inner.snapshot.load().get(name).cloned()
+    }
+
+    /// All names, sorted by code point.
+    pub fn tool_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.snapshot().tools.iter().map(|tool| tool.name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Adds tools at the end of the list. A name that is taken keeps its tool; the new one is
+    /// skipped with a warning.
+    pub fn register(&self, tools: impl IntoIterator<Item = Tool>) -> &Self {
+        let added: Vec<Tool> = tools.into_iter().collect();
+        let _writer = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools();
+        append(&mut tools, added);
+        self.inner.snapshot.store(Arc::new(Snapshot::new(tools)));
+        self
+    }
+
+    /// What the system prompt says about skills; empty without a skill source.
+    pub fn skills_prompt(&self) -> &str {
+        &self.inner.skills_prompt
+    }
+
+    /// The status of every MCP server, as the load found it.
+    pub fn mcp_status(&self) -> BTreeMap<String, SourceStatus> {
+        self.inner.mcp_status.clone()
+    }
+
+    /// [`Toolkit::mcp_status`] and, under `builtin`, that of the built-in tools.
+    pub fn statuses(&self) -> BTreeMap<String, SourceStatus> {
+        let mut statuses = self.mcp_status();
+        if let Some(status) = self.inner.builtin_status {
+            statuses.insert("builtin".into(), status);
+        }
+        statuses
+    }
+
+    /// Why sources failed: by server name, `<config>` for the MCP document, `<skills>` for the
+    /// skill provider.
+    pub fn errors(&self) -> BTreeMap<String, String> {
+        self.inner.errors.clone()
+    }
+
+    /// The resolver that runs use when their client has none.
+    pub fn wait_for(&self) -> Option<WaitFor> {
+        self.inner.wait_for.clone()
+    }
+
+    /// A source of this toolkit, found by its type.
+    pub fn source<S: SourceHandle>(&self) -> Option<&S> {
+        self.inner.sources.iter().find_map(|source| source.as_any().downcast_ref())
+    }
+
+    /// [`adapters::to_openai`] over the current tools.
+    pub fn to_openai(&self) -> Vec<Value> {
+        adapters::to_openai(&self.snapshot().tools)
+    }
+
+    /// [`adapters::to_anthropic`] over the current tools.
+    pub fn to_anthropic(&self) -> Vec<Value> {
+        adapters::to_anthropic(&self.snapshot().tools)
+    }
+
+    /// [`adapters::to_gemini`] over the current tools.
+    pub fn to_gemini(&self) -> Vec<Value> {
+        adapters::to_gemini(&self.snapshot().tools)
+    }
+
+    /// Runs one tool by name, outside any run. See [`Toolkit::execute_with`].
+    pub async fn execute(&self, name: &str, args: Value) -> ToolResult {
+        self.execute_with(name, args, ToolContext::default()).await
+    }
+
+    /// Runs one tool by name. An unknown name gives the failure `unknown tool: <name>`.
+    pub async fn execute_with(&self, name: &str, args: Value, context: ToolContext) -> ToolResult {
+        let snapshot = self.snapshot();
+        match snapshot.get(name) {
+            Some(tool) => tool.execute_with(args, context).await,
+            None => ToolResult::failure(format!("unknown tool: {name}")),
+        }
+    }
+
+    /// Ends every connection and child process of the toolkit's sources, all at once.
+    ///
+    /// Idempotent; never fails. The toolkit still lists its tools and runs those that need no
+    /// connection; the others give failures.
+    pub async fn close(&self) {
+        futures::future::join_all(self.inner.sources.iter().map(|source| source.close())).await;
+    }
+}
+
+/// Appends tools whose name is still free.
+fn append(tools: &mut Vec<Tool>, added: Vec<Tool>) {
+    let mut names: std::collections::HashSet<String> = tools.iter().map(|tool| tool.name.clone()).collect();
+    for tool in added {
+        if tool.name.is_empty() {
+            tracing::warn!("[toolnexus] a tool with an empty name was skipped");
+        } else if names.insert(tool.name.clone()) {
+            tools.push(tool);
+        } else {
+            tracing::warn!("[toolnexus] tool \"{}\" ({}) skipped: the name is taken", tool.name, tool.source);
+        }
+    }
+}
+
+impl std::fmt::Debug for Toolkit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Toolkit")
+            .field("tools", &self.snapshot().tools.len())
+            .field("statuses", &self.statuses())
+            .finish_non_exhaustive()
+    }
+}
