@@ -1,1 +1,47 @@
-//! Placeholder.
+//! The model client of toolnexus: it runs a prompt over a toolkit until the model answers.
+//!
+//! Three layers, each with one job:
+//!
+//! * **The run is a value.** [`run::Run`] is the tool-calling loop without I/O: a fold over
+//!   [`run::RunEvent`]s that says what it needs next and is told what happened.
+//! * **A wire is a pair of pure functions** for each provider dialect: transcript in, request
+//!   bytes out; answer bytes in, model turn out. Each [`Message`] is serialised at most once.
+//! * **Drivers do the I/O.** [`Client::run`], [`Client::ask`] and [`Client::stream`] put
+//!   requests, retries, tools and resolvers around a run.
+//!
+//! Requests leave through [`http::HttpTransport`], conversations are kept by a
+//! [`ConversationStore`]; both can be your own.
+
+mod client;
+mod conversation;
+mod driver;
+mod error;
+mod key;
+mod message;
+mod options;
+mod prompt;
+mod result;
+mod retry;
+pub mod run;
+mod store;
+mod stream;
+mod transport;
+mod usage;
+mod wire;
+
+pub use client::{Client, create_client};
+pub use conversation::Conversation;
+pub use error::{ClientError, ERROR_BODY_CAP, ProviderError};
+pub use message::Message;
+pub use options::{AskOptions, ClientOptions, EventSink, RunOptions, StreamOptions};
+pub use prompt::Prompt;
+pub use result::{RunFile, RunResult, RunStatus, ToolCallRecord, limits};
+pub use retry::{RETRYABLE_STATUSES, retry_after};
+pub use store::{ConversationStore, InMemoryConversationStore};
+pub use stream::{RunStream, StreamEvent};
+pub use transport::ReqwestTransport;
+pub use usage::{FinishReason, Usage};
+
+pub use secrecy::SecretString;
+pub use toolnexus_core::redact::{REDACTED_BODY_KEYS, REDACTION_TOKEN};
+pub use toolnexus_core::{ContentPart, Style, Toolkit, http};

@@ -1,0 +1,101 @@
+//! The I/O around a run: what [`Run`] asks for is done here, and what happened is told to it.
+//!
+//! One driver serves the plain and the streamed run; they differ in how the model's answer is
+//! read and in where events go. Everything a run does happens inside this one future: tools run
+//! in it side by side, so dropping it ends all of them.
+
+mod model;
+mod tools;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use toolnexus_core::{Toolkit, WaitFor};
+
+use crate::client::ClientInner;
+use crate::run::{Run, RunEvent, Step};
+use crate::stream::EventQueue;
+use crate::{ClientError, EventSink, RunResult, StreamEvent};
+
+/// Where a run's events go.
+pub(crate) enum Events {
+    /// Nowhere: they are not even built.
+    None,
+    /// To a function, at once.
+    Sink(EventSink),
+    /// To a stream, which takes them at its own pace.
+    Queue(EventQueue),
+}
+
+impl Events {
+    /// Tells an event, building it only for somebody.
+    fn tell(&self, event: impl FnOnce() -> StreamEvent) {
+        match self {
+            Events::None => {}
+            Events::Sink(sink) => sink(&event()),
+            Events::Queue(queue) => queue.push(event()),
+        }
+    }
+
+    /// Waits until what was told has been taken.
+    async fn taken(&self) {
+        if let Events::Queue(queue) = self {
+            queue.taken().await;
+        }
+    }
+}
+
+/// Everything a run needs beside its own state.
+pub(crate) struct Driver {
+    pub(crate) client: Arc<ClientInner>,
+    pub(crate) toolkit: Toolkit,
+    pub(crate) events: Events,
+    /// Whether the model's answers are streamed.
+    pub(crate) streamed: bool,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) data: Map<String, Value>,
+    pub(crate) wait_for: Option<WaitFor>,
+}
+
+impl Driver {
+    /// Drives the run to its end.
+    pub(crate) async fn drive(&self, mut run: Run) -> Result<RunResult, ClientError> {
+        // One list of tools for the whole run, announced; a call looks its tool up live.
+        let tools = self.toolkit.snapshot().request_json(run.style());
+        let request = self.client.prepare()?;
+        loop {
+            match run.next() {
+                Step::CallModel { messages, turn } => {
+                    let answer = self.call_model(&request, &run, messages, turn, tools.clone()).await?;
+                    run.take(RunEvent::ModelAnswered(answer))?;
+                    self.tell_answer(&run);
+                    self.events.taken().await;
+                }
+                Step::CallTools(_) | Step::Ask(_) | Step::Wait => {
+                    match self.run_tools(run).await? {
+                        tools::Turn::Closed(next) => run = *next,
+                        tools::Turn::Halted(result) => return Ok(*result),
+                    }
+                    self.events.taken().await;
+                }
+                Step::Done(_) => break,
+            }
+        }
+        run.into_result().ok_or_else(|| {
+            ClientError::Run(crate::run::RunError::Unreadable("a run that is done has no result".into()))
+        })
+    }
+
+    fn tell_answer(&self, run: &Run) {
+        self.events.tell(|| StreamEvent::Usage { usage: run.usage() });
+        for call in run.open_calls() {
+            self.events.tell(|| StreamEvent::ToolCall {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                args: (*call.args).clone(),
+                via: None,
+            });
+        }
+    }
+}

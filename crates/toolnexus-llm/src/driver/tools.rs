@@ -1,0 +1,192 @@
+//! One turn of tool calls: all at once, told in call order.
+//!
+//! Calls run side by side. Their outcomes are looked at in call order: the first call that has not
+//! been settled is the one whose suspension is resolved next, while later calls may still run.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use serde_json::Value;
+use toolnexus_core::{Answer, BoxError, BoxFuture, Request, ToolContext, ToolResult, WaitFor, new_request_id};
+use tracing::Instrument as _;
+
+use super::{Driver, Events};
+use crate::run::{PlannedCall, Run, RunError, RunEvent, Step};
+use crate::{ClientError, RunResult, StreamEvent};
+
+/// How a turn of tools ended.
+pub(super) enum Turn {
+    /// Every call has its result.
+    Closed(Box<Run>),
+    /// A call is suspended and nobody is there to answer.
+    Halted(Box<RunResult>),
+}
+
+/// What a running future came to.
+enum Ended {
+    Call(usize, ToolResult),
+    Answer(String, Result<Answer, BoxError>),
+}
+
+/// Tells the results of a turn in call order, whatever order they came in.
+struct Results<'a> {
+    events: &'a Events,
+    /// Id and name of every call; empty when nobody listens.
+    calls: Vec<(String, String)>,
+    results: Vec<Option<Arc<ToolResult>>>,
+    told: usize,
+}
+
+impl<'a> Results<'a> {
+    fn new(events: &'a Events, run: &Run) -> Self {
+        let calls: Vec<_> = match events {
+            Events::None => Vec::new(),
+            _ => run.open_calls().map(|call| (call.id.clone(), call.name.clone())).collect(),
+        };
+        Results { events, results: vec![None; calls.len()], calls, told: 0 }
+    }
+
+    fn note(&mut self, event: &RunEvent) {
+        let RunEvent::ToolFinished { index, result } = event else { return };
+        if let Some(slot) = self.results.get_mut(*index) {
+            *slot = Some(Arc::clone(result));
+        }
+        while let (Some((id, name)), Some(Some(result))) =
+            (self.calls.get(self.told), self.results.get(self.told))
+        {
+            self.events.tell(|| StreamEvent::ToolResult {
+                id: id.clone(),
+                name: name.clone(),
+                output: result.output.clone(),
+                is_error: result.is_error,
+                metadata: result.metadata.clone(),
+                via: None,
+            });
+            self.told += 1;
+        }
+    }
+}
+
+impl Driver {
+    pub(super) async fn run_tools(&self, mut run: Run) -> Result<Turn, ClientError> {
+        let mut running: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
+        let mut results = Results::new(&self.events, &run);
+        let mut asked = None;
+        loop {
+            self.start(&mut run, &mut running, &mut results)?;
+            if run.open_calls().len() == 0 {
+                return Ok(Turn::Closed(Box::new(run)));
+            }
+            if let Some((index, request)) = next_to_ask(&run).filter(|(index, _)| asked != Some(*index)) {
+                match &self.wait_for {
+                    Some(resolver) => {
+                        self.events.tell(|| StreamEvent::Pending { request: request.clone() });
+                        asked = Some(index);
+                        running.push(ask(resolver, request));
+                    }
+                    // Nobody to ask: the others are awaited, then the run halts here.
+                    None if running.is_empty() => {
+                        self.events.tell(|| StreamEvent::Pending { request });
+                        return halted(run);
+                    }
+                    None => {}
+                }
+            }
+            match running.next().await {
+                Some(Ended::Call(index, result)) => {
+                    let event = run.event_of(index, result, new_request_id);
+                    results.note(&event);
+                    run.take(event)?;
+                }
+                Some(Ended::Answer(request_id, answer)) => {
+                    run.take(RunEvent::Answered { request_id, answer: answer.map_err(ClientError::WaitFor)? })?;
+                }
+                // Calls are open and nothing runs: what is left is suspended.
+                None => return halted(run),
+            }
+        }
+    }
+
+    /// Starts every planned call; those that must not run get their result at once.
+    fn start(
+        &self,
+        run: &mut Run,
+        running: &mut FuturesUnordered<BoxFuture<'static, Ended>>,
+        results: &mut Results<'_>,
+    ) -> Result<(), ClientError> {
+        let Step::CallTools(planned) = run.next() else { return Ok(()) };
+        let mut indices = Vec::with_capacity(planned.len());
+        let mut args = Vec::with_capacity(planned.len());
+        let mut replies = Vec::new();
+        for call in planned {
+            indices.push(call.index);
+            args.push(Arc::clone(call.args));
+            match &call.reply {
+                Some(reply) => replies.push((call.index, Arc::new(reply.clone()))),
+                None => running.push(self.execute(&call)),
+            }
+        }
+        run.take(RunEvent::ToolStarted { indices, args })?;
+        for (index, result) in replies {
+            let event = RunEvent::ToolFinished { index, result };
+            results.note(&event);
+            run.take(event)?;
+        }
+        Ok(())
+    }
+
+    fn execute(&self, planned: &PlannedCall<'_>) -> BoxFuture<'static, Ended> {
+        let index = planned.index;
+        let name = planned.call.name.clone();
+        let args = Value::Object((**planned.args).clone());
+        let context = ToolContext {
+            cancel: self.cancel.clone(),
+            timeout_ms: None,
+            answer: planned.answer.cloned(),
+            call_id: planned.call.id.clone(),
+            data: self.data.clone(),
+            ..Default::default()
+        };
+        let span = tracing::info_span!(
+            "execute_tool",
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = name,
+            gen_ai.tool.call.id = context.call_id,
+        );
+        // Looked up now, not when the run began: a tool registered meanwhile can be called.
+        let snapshot = self.toolkit.snapshot();
+        let run = async move {
+            let result = match snapshot.get(&name) {
+                Some(tool) => tool.execute_with(args, context).await,
+                None => ToolResult::failure(format!("unknown tool: {name}")),
+            };
+            Ended::Call(index, result)
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+/// The open request that is next in call order: every call before it has its result.
+fn next_to_ask(run: &Run) -> Option<(usize, Request)> {
+    let Step::Ask(open) = run.next() else { return None };
+    let first = open.first()?;
+    let settled = (0..first.index).all(|index| run.finished_call(index).is_some());
+    settled.then(|| (first.index, first.request.clone()))
+}
+
+fn halted(run: Run) -> Result<Turn, ClientError> {
+    let stuck = RunError::Unexpected { event: "halt", state: format!("{run:?}") };
+    run.halted().map(|result| Turn::Halted(Box::new(result))).ok_or(ClientError::Run(stuck))
+}
+
+/// Asks the resolver; a panic in it is its error.
+fn ask(resolver: &WaitFor, request: Request) -> BoxFuture<'static, Ended> {
+    let id = request.id.clone();
+    let resolver = Arc::clone(resolver);
+    Box::pin(async move {
+        let answer = AssertUnwindSafe(async { resolver(request).await }).catch_unwind().await;
+        Ended::Answer(id, answer.unwrap_or_else(|_| Err("the resolver panicked".into())))
+    })
+}

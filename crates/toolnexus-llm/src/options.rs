@@ -1,0 +1,128 @@
+//! What a client and a run can be told.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use toolnexus_core::http::HttpTransport;
+use toolnexus_core::{Style, WaitFor};
+
+use crate::{ConversationStore, Message, StreamEvent};
+
+/// Options of a client. Every field but `base_url` and `model` may be left at its default.
+///
+/// `Debug` shows neither the key nor header values.
+///
+/// ```
+/// use toolnexus_llm::{ClientOptions, Style};
+/// let options = ClientOptions {
+///     base_url: "http://localhost:11434/v1".into(),
+///     model: "qwen3".into(),
+///     api_key: "unused".into(),
+///     style: Style::OpenAI,
+///     ..Default::default()
+/// };
+/// assert_eq!(options.retries, None);
+/// ```
+#[derive(Clone, Default)]
+pub struct ClientOptions {
+    /// Where the provider is, for example `https://api.openai.com/v1`. Required; trailing slashes
+    /// do not matter.
+    pub base_url: String,
+    /// The dialect. Default: OpenAI chat completions.
+    pub style: Style,
+    /// The model, sent as it is. Required.
+    pub model: String,
+    /// The credential. Empty: see `api_key_env`.
+    pub api_key: SecretString,
+    /// The name of the environment variable that holds the credential. Neither given: the
+    /// variable that belongs to the host, for https URLs of known providers.
+    pub api_key_env: Option<String>,
+    /// Headers to add to every request; a name replaces the dialect's own of that name.
+    pub headers: IndexMap<String, String>,
+    /// Comes first in the system text, before what the toolkit says about skills.
+    pub system_prompt: String,
+    /// The most model calls of one run. 0 means 10.
+    pub max_turns: u32,
+    /// How often a failed model call is tried again. `None` means 2.
+    pub retries: Option<u32>,
+    /// The wait before the first retry in milliseconds, doubled each time. 0 means 500.
+    pub retry_base_ms: u64,
+    /// Statuses to retry beside 429, 500, 502, 503, 504 and 529.
+    pub retryable_statuses: Vec<u16>,
+    /// The longest a run may take as a whole, in milliseconds. 0 means no limit.
+    pub timeout_ms: u64,
+    /// Where `ask` keeps conversations. `None`: in memory, for this client alone.
+    pub store: Option<Arc<dyn ConversationStore>>,
+    /// Answers suspended tools. `None`: the toolkit's resolver, if it has one.
+    pub wait_for: Option<WaitFor>,
+    /// Carries the requests. `None`: a built-in HTTP client.
+    pub http_client: Option<Arc<dyn HttpTransport>>,
+}
+
+impl std::fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientOptions")
+            .field("base_url", &shown_url(&self.base_url))
+            .field("style", &self.style)
+            .field("model", &self.model)
+            .field("api_key_set", &!self.api_key.expose_secret().is_empty())
+            .field("api_key_env", &self.api_key_env)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("max_turns", &self.max_turns)
+            .field("retries", &self.retries)
+            .field("timeout_ms", &self.timeout_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A URL without what may be secret in it: user, password, query.
+fn shown_url(url: &str) -> String {
+    url::Url::parse(url)
+        .map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()))
+        .unwrap_or_else(|_| "(not a URL)".into())
+}
+
+/// Receives the events of a run as they happen, on the run's own task.
+pub type EventSink = Arc<dyn Fn(&StreamEvent) + Send + Sync>;
+
+/// Options of one run.
+#[derive(Clone, Default)]
+pub struct RunOptions {
+    /// The transcript to continue, used verbatim.
+    pub history: Vec<Message>,
+    /// The conversation to load (unless there is a `history`) and to save under. Empty: none.
+    pub id: String,
+    /// Receives events; a buffered run has no text deltas.
+    pub on_event: Option<EventSink>,
+    /// Ends the run early.
+    pub cancel: Option<CancellationToken>,
+    /// State of the host, handed to every tool.
+    pub data: Map<String, Value>,
+}
+
+/// Options of one `ask`.
+#[derive(Clone, Default)]
+pub struct AskOptions {
+    /// Receives each piece of text as it arrives; the answer is then streamed.
+    pub on_text: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    /// Ends the run early.
+    pub cancel: Option<CancellationToken>,
+    /// State of the host, handed to every tool.
+    pub data: Map<String, Value>,
+}
+
+/// Options of one streamed run.
+#[derive(Clone, Default)]
+pub struct StreamOptions {
+    /// The transcript to continue, used verbatim.
+    pub history: Vec<Message>,
+    /// The conversation to load (unless there is a `history`) and to save under. Empty: none.
+    pub id: String,
+    /// Ends the run early.
+    pub cancel: Option<CancellationToken>,
+    /// State of the host, handed to every tool.
+    pub data: Map<String, Value>,
+}

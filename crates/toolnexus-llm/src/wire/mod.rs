@@ -1,0 +1,122 @@
+//! Provider dialects as pure functions.
+//!
+//! A [`Wire`] turns a transcript into the bytes of a request, and the bytes of an answer into a
+//! model's turn. It does no I/O and knows nothing of retries, hooks or deadlines. Adding a
+//! dialect is one file here and its golden tests.
+//!
+//! A request body is an ordered list of top-level keys, each with JSON that already exists as
+//! bytes: the tool array of the snapshot, the messages as they were serialised once. Writing the
+//! body is a concatenation.
+
+mod anthropic;
+mod arguments;
+mod body;
+mod lenient;
+mod openai;
+mod sse;
+
+use bytes::Bytes;
+use toolnexus_core::http::HeaderValue;
+use toolnexus_core::{Style, ToolResult};
+
+pub(crate) use body::RequestBody;
+pub(crate) use sse::{LineSplitter, LineTooLong, payload};
+
+use crate::run::{ModelAnswer, ModelCall};
+use crate::{ClientError, Message, Prompt};
+
+/// What a request says.
+pub(crate) struct RequestParts<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) system: &'a str,
+    pub(crate) messages: &'a [Message],
+    /// The serialised tool array; `None` without tools.
+    pub(crate) tools: Option<Bytes>,
+    pub(crate) streamed: bool,
+}
+
+/// The result of one call, for the transcript.
+pub(crate) struct ToolAnswer<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) result: &'a ToolResult,
+}
+
+impl<'a> ToolAnswer<'a> {
+    pub(crate) fn of(call: &'a ModelCall, result: &'a ToolResult) -> Self {
+        ToolAnswer { id: &call.id, result }
+    }
+}
+
+/// One dialect.
+pub(crate) trait Wire: Sync {
+    /// Where a request goes. `base` has no trailing slash.
+    fn endpoint(&self, base: &str) -> String;
+
+    /// The header that carries the credential, and the dialect's fixed ones.
+    fn headers(&self, key: &str) -> Vec<(&'static str, Result<HeaderValue, ()>)>;
+
+    /// The message that opens a new transcript, if the dialect keeps the system text there.
+    fn opening(&self, system: &str) -> Option<Message>;
+
+    /// The prompt as a message.
+    fn user_message(&self, prompt: &Prompt) -> Message;
+
+    /// The results of one turn as messages, in call order.
+    fn tool_results(&self, answers: &[ToolAnswer<'_>]) -> Vec<Message>;
+
+    /// The newest assistant text, for a run that was stopped by its turn limit.
+    fn newest_text(&self, messages: &[Message]) -> String;
+
+    /// The request body.
+    fn request<'a>(&self, parts: &RequestParts<'a>) -> RequestBody<'a>;
+
+    /// Reads a whole answer. `turn` numbers calls that came without an id.
+    fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, ClientError>;
+
+    /// A decoder for a streamed answer.
+    fn stream(&self, turn: u32) -> Box<dyn StreamDecoder>;
+}
+
+/// Whether more of a stream is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    More,
+    End,
+}
+
+/// Puts a streamed answer together.
+pub(crate) trait StreamDecoder: Send {
+    /// Takes the payload of one `data:` line; hands each piece of text to `on_text`.
+    fn data(&mut self, payload: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<Flow, InStreamError>;
+
+    /// The whole answer, once the stream has ended.
+    fn finish(self: Box<Self>) -> Result<ModelAnswer, ClientError>;
+}
+
+/// An error object inside a stream, as it was sent.
+#[derive(Debug)]
+pub(crate) struct InStreamError(pub(crate) String);
+
+/// What a stream that ends before its answer does is reported as.
+pub(crate) fn ended_early() -> ClientError {
+    ClientError::InvalidResponse("stream ended before the answer was complete".into())
+}
+
+/// The wire of a style. Gemini's comes later; [`supported`] keeps a run from starting without
+/// one, and OpenAI's shapes stand in here so that reading a run's events never fails.
+pub(crate) fn wire(style: Style) -> &'static dyn Wire {
+    match style {
+        Style::OpenAI | Style::Gemini => &openai::OpenAi,
+        Style::Anthropic => &anthropic::Anthropic,
+    }
+}
+
+/// Refuses a style that has no wire yet.
+pub(crate) fn supported(style: Style) -> Result<(), ClientError> {
+    match style {
+        Style::OpenAI | Style::Anthropic => Ok(()),
+        Style::Gemini => Err(ClientError::Unsupported(
+            "style \"gemini\" is not supported yet; use Gemini's OpenAI-compatible endpoint with style \"openai\"".into(),
+        )),
+    }
+}
