@@ -1,10 +1,11 @@
 //! The client: options, and the ways to start a run.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::Toolkit;
+use toolnexus_core::{PartKind, Toolkit};
 use toolnexus_core::http::HttpTransport;
 
 use crate::driver::{Driver, Events};
@@ -42,6 +43,8 @@ pub(crate) struct ClientInner {
     pub(crate) options: ClientOptions,
     pub(crate) transport: Arc<dyn HttpTransport>,
     pub(crate) store: Arc<dyn ConversationStore>,
+    /// Kinds of parts that a warning was given for.
+    pub(crate) warned: Mutex<HashSet<PartKind>>,
 }
 
 /// A client. Opens nothing, sends nothing and cannot fail: options that cannot be used are
@@ -49,7 +52,7 @@ pub(crate) struct ClientInner {
 pub fn create_client(mut options: ClientOptions) -> Client {
     let transport = options.http_client.take().unwrap_or_else(|| Arc::new(ReqwestTransport::default()));
     let store = options.store.take().unwrap_or_else(|| Arc::new(InMemoryConversationStore::default()));
-    Client { inner: Arc::new(ClientInner { options, transport, store }) }
+    Client { inner: Arc::new(ClientInner { options, transport, store, warned: Mutex::default() }) }
 }
 
 /// How one run is to be driven.

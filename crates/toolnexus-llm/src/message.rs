@@ -29,6 +29,8 @@ pub struct Message(Arc<Forms>);
 struct Forms {
     json: OnceLock<Bytes>,
     value: OnceLock<Value>,
+    /// Whether content parts may be in it; looked up once.
+    parts: OnceLock<bool>,
 }
 
 impl Message {
@@ -44,7 +46,7 @@ impl Message {
 
     /// A message from text that is known to be JSON.
     pub(crate) fn from_valid_json(json: Bytes) -> Self {
-        Message(Arc::new(Forms { json: OnceLock::from(json), value: OnceLock::new() }))
+        Message(Arc::new(Forms { json: OnceLock::from(json), value: OnceLock::new(), parts: OnceLock::new() }))
     }
 
     /// A message from a value that always serialises.
@@ -70,6 +72,15 @@ impl Message {
         self.value().get("role").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Whether content parts may be in it: false is certain.
+    pub(crate) fn may_hold_parts(&self) -> bool {
+        *self.0.parts.get_or_init(|| {
+            let json = self.json();
+            memchr::memmem::find(json, b"\"mimeType\"").is_some()
+                || memchr::memmem::find(json, b"\"parts\"").is_some()
+        })
+    }
+
     /// Whether the role may be `system`: a look at the bytes that saves parsing most messages.
     pub(crate) fn may_be_system(&self) -> bool {
         match self.0.value.get() {
@@ -89,7 +100,7 @@ impl Deref for Message {
 
 impl From<Value> for Message {
     fn from(value: Value) -> Self {
-        Message(Arc::new(Forms { json: OnceLock::new(), value: OnceLock::from(value) }))
+        Message(Arc::new(Forms { json: OnceLock::new(), value: OnceLock::from(value), parts: OnceLock::new() }))
     }
 }
 

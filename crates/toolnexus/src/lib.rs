@@ -1,1 +1,110 @@
-//! Placeholder.
+//! A toolkit for LLM agents: MCP servers, skill folders and your own functions become one kind of
+//! [`Tool`], and any model runs over them.
+//!
+//! ```no_run
+//! use toolnexus::{ClientOptions, McpConfigInput, ToolkitOptions, create_client, create_toolkit};
+//!
+//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let toolkit = create_toolkit(ToolkitOptions {
+//!     mcp_config: Some(McpConfigInput::Path("mcp.json".into())),
+//!     skills_dir: vec!["skills".into()],
+//!     ..Default::default()
+//! }).await?;
+//! let client = create_client(ClientOptions {
+//!     base_url: "https://api.openai.com/v1".into(), // the key comes from OPENAI_API_KEY
+//!     model: "gpt-5-mini".into(),
+//!     ..Default::default()
+//! });
+//! let result = client.run("Which files changed today?", &toolkit).await?;
+//! println!("{}", result.text);
+//! toolkit.close().await;
+//! # Ok(()) }
+//! ```
+//!
+//! # Where things are
+//!
+//! * [`create_toolkit`] gathers every source; [`define_tool`] and [`define_typed_tool`] make tools
+//!   of your functions.
+//! * [`create_client`] makes a model client; [`client`] has its runs, streams, stores and errors.
+//! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
+//! * [`adapters`] writes the tool array of each provider, for a loop of your own.
+//! * A tool that needs a person returns [`pending`]; `wait_for` answers it.
+//!
+//! # Logging
+//!
+//! Warnings and spans go to `tracing`, with the attribute names of OpenTelemetry's GenAI
+//! conventions and without payloads.
+
+mod assemble;
+mod error;
+mod options;
+mod sources;
+
+pub use assemble::create_toolkit;
+pub use error::Error;
+pub use options::ToolkitOptions;
+pub use sources::ToolkitSources;
+
+pub use toolnexus_core::{
+    Answer, BoxError, BoxFuture, ContentPart, IntoToolOutcome, IntoToolResult, Json, PartKind, Request, Snapshot,
+    SourceHandle, SourceStatus, Style, Tool, ToolContext, ToolHints, ToolOrigin, ToolResult, ToolSource, Toolkit,
+    ToolkitParts, WaitFor, adapters, answer_declined, answer_output, auth_required, define_sync_tool, define_tool,
+    define_typed_tool, new_request_id, pending, pending_of, pending_with_output, sanitize,
+};
+pub use toolnexus_llm::{
+    Client, ClientError, ClientOptions, Conversation, Prompt, RunOptions, RunResult, RunStatus, RunStream,
+    StreamEvent, create_client,
+};
+pub use toolnexus_mcp::McpConfigInput;
+pub use toolnexus_tools::BuiltinsConfig;
+
+/// The model client: options, runs, streams, conversations, errors.
+pub mod client {
+    pub use toolnexus_llm::*;
+}
+
+/// MCP servers as a source of tools.
+pub mod mcp {
+    pub use toolnexus_mcp::*;
+}
+
+/// Skill folders as a source of instructions.
+pub mod skills {
+    pub use toolnexus_skills::*;
+}
+
+/// The built-in shell and file tools.
+pub mod builtins {
+    pub use toolnexus_tools::*;
+}
+
+/// Rust functions as tools.
+pub mod native {
+    pub use toolnexus_core::{
+        IntoToolOutcome, IntoToolResult, Json, TypedToolFn, define_sync_tool, define_tool, define_typed_tool,
+        schema_of,
+    };
+}
+
+/// Tools that ask, and the answers they get.
+pub mod suspension {
+    pub use toolnexus_core::{
+        Answer, Request, WaitFor, answer_declined, answer_output, auth_required, new_request_id, pending,
+        pending_of, pending_with_output,
+    };
+}
+
+/// What a first program needs.
+///
+/// ```
+/// use toolnexus::prelude::*;
+/// let toolkit = Toolkit::from_tools([define_tool("hi", "Says hi", None, |_args, _context| async {
+///     Ok::<_, String>("hi")
+/// })]);
+/// ```
+pub mod prelude {
+    pub use crate::{
+        ClientOptions, McpConfigInput, StreamEvent, Style, Tool, ToolContext, ToolResult, Toolkit,
+        ToolkitOptions, create_client, create_toolkit, define_tool, define_typed_tool,
+    };
+}

@@ -14,9 +14,11 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Toolkit, WaitFor};
 
 use crate::client::ClientInner;
+use crate::result::limits;
 use crate::run::{Run, RunEvent, Step};
 use crate::stream::EventQueue;
-use crate::{ClientError, EventSink, RunResult, StreamEvent};
+use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent};
+use model::Called;
 
 /// Where a run's events go.
 pub(crate) enum Events {
@@ -67,10 +69,18 @@ impl Driver {
         loop {
             match run.next() {
                 Step::CallModel { messages, turn } => {
-                    let answer = self.call_model(&request, &run, messages, turn, tools.clone()).await?;
-                    run.take(RunEvent::ModelAnswered(answer))?;
-                    self.tell_answer(&run);
-                    self.events.taken().await;
+                    match self.call_model(&request, &run, messages, turn, tools.clone()).await? {
+                        Called::Answered(answer) => {
+                            run.take(RunEvent::ModelAnswered(answer))?;
+                            self.tell_answer(&run);
+                            self.events.taken().await;
+                        }
+                        Called::Refused(reason) => run.take(RunEvent::Finished {
+                            status: RunStatus::Incomplete,
+                            limit: Some(limits::CONTENT_PART.into()),
+                            text: Some(reason),
+                        })?,
+                    }
                 }
                 Step::CallTools(_) | Step::Ask(_) | Step::Wait => {
                     match self.run_tools(run).await? {

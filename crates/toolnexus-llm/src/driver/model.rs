@@ -1,5 +1,6 @@
 //! One model call: attempts, waits between them, and the reading of the answer.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use toolnexus_core::http::{
     HeaderMap, HeaderName, HeaderValue, HttpRequest, HttpResponse, Method, TransportError,
 };
+use toolnexus_core::PartKind;
 use tracing::Instrument as _;
 use url::Url;
 
@@ -85,6 +87,26 @@ impl ClientInner {
             secret: credential.value,
         })
     }
+
+    /// Says once per kind that parts of tool results reach the model as text alone.
+    fn warn_replaced(&self, replaced: &[PartKind]) {
+        let style = self.options.style;
+        for kind in replaced {
+            if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(*kind) {
+                tracing::warn!(
+                    "[toolnexus] style \"{style}\" has no block for {} parts of tool results: the model reads a placeholder",
+                    kind.as_str()
+                );
+            }
+        }
+    }
+}
+
+/// What came of a model call.
+pub(super) enum Called {
+    Answered(ModelAnswer),
+    /// The transcript holds a part that cannot be sent; nothing was.
+    Refused(String),
 }
 
 /// Why an attempt failed.
@@ -101,18 +123,22 @@ impl Driver {
         messages: &[Message],
         turn: u32,
         tools: Option<Bytes>,
-    ) -> Result<ModelAnswer, ClientError> {
+    ) -> Result<Called, ClientError> {
         let options = &self.client.options;
         let dialect = wire(run.style());
-        let body = dialect
-            .request(&RequestParts {
-                model: &options.model,
-                system: run.system(),
-                messages,
-                tools,
-                streamed: self.streamed,
-            })
-            .to_bytes();
+        let request = dialect.request(&RequestParts {
+            model: &options.model,
+            system: run.system(),
+            messages,
+            tools,
+            streamed: self.streamed,
+        });
+        let request = match request {
+            Ok(request) => request,
+            Err(refused) => return Ok(Called::Refused(refused.to_string())),
+        };
+        self.client.warn_replaced(&request.replaced);
+        let body = request.body.to_bytes();
         let span = tracing::info_span!(
             "chat",
             gen_ai.operation.name = "chat",
@@ -132,6 +158,7 @@ impl Driver {
         }
         .instrument(span)
         .await
+        .map(Called::Answered)
     }
 
     async fn attempts(

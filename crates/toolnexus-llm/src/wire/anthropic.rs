@@ -1,5 +1,6 @@
 //! Anthropic messages.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -7,12 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolnexus_core::http::HeaderValue;
+use toolnexus_core::{ContentPart, Style};
 
 use super::arguments::{call_from_json, call_from_text, generated_id};
 use super::body::Field;
 use super::lenient::{Text, UsageReader};
+use super::parts::{PartEncoder, Provenance, any_parts, as_part, parts_of, with_content};
 use super::{
-    Flow, InStreamError, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Wire, ended_early,
+    Flow, InStreamError, RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Wire,
+    ended_early,
 };
 use crate::error::invalid_response;
 use crate::run::{ModelAnswer, ModelCall};
@@ -60,6 +64,10 @@ impl Wire for Anthropic {
             tool_use_id: &'a str,
             content: &'a str,
             is_error: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            name: Option<&'a str>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            parts: &'a [ContentPart],
         }
         let content = answers
             .iter()
@@ -68,6 +76,8 @@ impl Wire for Anthropic {
                 tool_use_id: answer.id,
                 content: &answer.result.output,
                 is_error: answer.result.is_error,
+                name: (!answer.result.parts.is_empty()).then_some(answer.name),
+                parts: &answer.result.parts,
             })
             .collect();
         vec![Message::from_serializable(&Results { role: "user", content })]
@@ -77,8 +87,10 @@ impl Wire for Anthropic {
         String::new()
     }
 
-    fn request<'a>(&self, parts: &RequestParts<'a>) -> RequestBody<'a> {
+    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart> {
+        let mut encoder = PartEncoder::new(Style::Anthropic);
         let (system, messages) = hoist_system(parts.system, parts.messages);
+        let messages = with_blocks(messages, &mut encoder)?;
         let mut body = RequestBody::default()
             .string("model", parts.model)
             .with("max_tokens", Field::Static(MAX_TOKENS));
@@ -92,7 +104,7 @@ impl Wire for Anthropic {
         if parts.streamed {
             body = body.with("stream", Field::Static("true"));
         }
-        body
+        Ok(Request { body, replaced: encoder.replaced })
     }
 
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, ClientError> {
@@ -169,6 +181,47 @@ fn assistant(content: &str) -> Message {
     Message::from_valid_json(format!(r#"{{"role":"assistant","content":{content}}}"#).into())
 }
 
+/// The messages with every part in its block.
+fn with_blocks<'a>(messages: Field<'a>, encoder: &mut PartEncoder) -> Result<Field<'a>, RefusedPart> {
+    let messages: Vec<Cow<'a, Message>> = match messages {
+        Field::Transcript(all) if any_parts(all) => all.iter().map(Cow::Borrowed).collect(),
+        Field::Messages(some) if some.iter().any(|message| message.may_hold_parts()) => some,
+        untouched => return Ok(untouched),
+    };
+    let encode = |message: Cow<'a, Message>| {
+        if !message.may_hold_parts() {
+            return Ok(message);
+        }
+        let Some(content) = message.get("content").and_then(Value::as_array) else { return Ok(message) };
+        let blocks: Result<Vec<Value>, RefusedPart> =
+            content.iter().map(|entry| encode_entry(entry, encoder)).collect();
+        Ok(Cow::Owned(with_content(&message, Value::Array(blocks?))))
+    };
+    messages.into_iter().map(encode).collect::<Result<_, _>>().map(Field::Messages)
+}
+
+/// One entry of a content list: a part becomes its block, a tool result takes its parts inside.
+fn encode_entry(entry: &Value, encoder: &mut PartEncoder) -> Result<Value, RefusedPart> {
+    if let Some(part) = as_part(entry) {
+        return encoder.block(&part, Provenance::Attached);
+    }
+    let parts = parts_of(entry);
+    let (Value::Object(map), false) = (entry, parts.is_empty()) else { return Ok(entry.clone()) };
+    let mut block = map.clone();
+    block.shift_remove("parts");
+    block.shift_remove("name");
+    let output = map.get("content").and_then(Value::as_str).unwrap_or_default();
+    let mut content = Vec::with_capacity(parts.len() + 1);
+    if !output.is_empty() {
+        content.push(json!({"type": "text", "text": output}));
+    }
+    for part in &parts {
+        content.push(encoder.block(part, Provenance::Derived)?);
+    }
+    block.insert("content".into(), Value::Array(content));
+    Ok(Value::Object(block))
+}
+
 /// System messages leave the transcript and join the system text. If nothing else is left, the
 /// last of them is sent as a user message: a request without messages is refused.
 fn hoist_system<'a>(system: &str, messages: &'a [Message]) -> (String, Field<'a>) {
@@ -181,7 +234,7 @@ fn hoist_system<'a>(system: &str, messages: &'a [Message]) -> (String, Field<'a>
         let user = json!([{"role": "user", "content": text_of(last)}]);
         (before.to_vec(), Field::Json(user.to_string().into()))
     } else {
-        (hoisted, Field::Messages(sent))
+        (hoisted, Field::Messages(sent.into_iter().map(Cow::Borrowed).collect()))
     };
     let texts: Vec<String> = std::iter::once(system.to_owned())
         .chain(hoisted.into_iter().map(text_of))

@@ -1,5 +1,7 @@
 //! A request body, put together from bytes that already exist.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -11,8 +13,8 @@ pub(crate) enum Field<'a> {
     Json(Bytes),
     /// JSON text that lives as long as the program.
     Static(&'static str),
-    /// An array of messages.
-    Messages(Vec<&'a Message>),
+    /// An array of messages, some of them written for this request alone.
+    Messages(Vec<Cow<'a, Message>>),
     /// The whole transcript.
     Transcript(&'a [Message]),
 }
@@ -67,7 +69,7 @@ impl Field<'_> {
         match self {
             Field::Json(json) => out.extend_from_slice(json),
             Field::Static(json) => out.extend_from_slice(json.as_bytes()),
-            Field::Messages(messages) => write_array(messages.iter().copied(), out),
+            Field::Messages(messages) => write_array(messages.iter().map(Cow::as_ref), out),
             Field::Transcript(messages) => write_array(messages.iter(), out),
         }
     }

@@ -13,13 +13,15 @@ mod arguments;
 mod body;
 mod lenient;
 mod openai;
+mod parts;
 mod sse;
 
 use bytes::Bytes;
 use toolnexus_core::http::HeaderValue;
-use toolnexus_core::{Style, ToolResult};
+use toolnexus_core::{PartKind, Style, ToolResult};
 
 pub(crate) use body::RequestBody;
+pub(crate) use parts::RefusedPart;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 
 use crate::run::{ModelAnswer, ModelCall};
@@ -35,15 +37,23 @@ pub(crate) struct RequestParts<'a> {
     pub(crate) streamed: bool,
 }
 
+/// A request, ready to be written.
+pub(crate) struct Request<'a> {
+    pub(crate) body: RequestBody<'a>,
+    /// Kinds of parts that tools returned and that text stands in for.
+    pub(crate) replaced: Vec<PartKind>,
+}
+
 /// The result of one call, for the transcript.
 pub(crate) struct ToolAnswer<'a> {
     pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
     pub(crate) result: &'a ToolResult,
 }
 
 impl<'a> ToolAnswer<'a> {
     pub(crate) fn of(call: &'a ModelCall, result: &'a ToolResult) -> Self {
-        ToolAnswer { id: &call.id, result }
+        ToolAnswer { id: &call.id, name: &call.name, result }
     }
 }
 
@@ -67,8 +77,9 @@ pub(crate) trait Wire: Sync {
     /// The newest assistant text, for a run that was stopped by its turn limit.
     fn newest_text(&self, messages: &[Message]) -> String;
 
-    /// The request body.
-    fn request<'a>(&self, parts: &RequestParts<'a>) -> RequestBody<'a>;
+    /// The request. Refused when the transcript holds an attached part that the dialect has no
+    /// block for.
+    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart>;
 
     /// Reads a whole answer. `turn` numbers calls that came without an id.
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, ClientError>;

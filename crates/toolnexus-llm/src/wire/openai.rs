@@ -1,5 +1,6 @@
 //! OpenAI chat completions.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -7,12 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolnexus_core::http::HeaderValue;
+use toolnexus_core::{ContentPart, Style};
 
 use super::arguments::{call_from_json, call_from_text, generated_id};
 use super::body::Field;
 use super::lenient::{Text, UsageReader};
+use super::parts::{PartEncoder, Provenance, any_parts, encoded, parts_of, with_content};
 use super::{
-    Flow, InStreamError, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Wire, ended_early,
+    Flow, InStreamError, RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Wire,
+    ended_early,
 };
 use crate::error::invalid_response;
 use crate::run::{ModelAnswer, ModelCall};
@@ -43,6 +47,10 @@ impl Wire for OpenAi {
             role: &'static str,
             tool_call_id: &'a str,
             content: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            name: Option<&'a str>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            parts: &'a [ContentPart],
         }
         answers
             .iter()
@@ -51,6 +59,8 @@ impl Wire for OpenAi {
                     role: "tool",
                     tool_call_id: answer.id,
                     content: &answer.result.output,
+                    name: (!answer.result.parts.is_empty()).then_some(answer.name),
+                    parts: &answer.result.parts,
                 })
             })
             .collect()
@@ -65,10 +75,14 @@ impl Wire for OpenAi {
             .unwrap_or_default()
     }
 
-    fn request<'a>(&self, parts: &RequestParts<'a>) -> RequestBody<'a> {
-        let mut body = RequestBody::default()
-            .string("model", parts.model)
-            .with("messages", Field::Transcript(parts.messages));
+    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart> {
+        let mut encoder = PartEncoder::new(Style::OpenAI);
+        let messages = if any_parts(parts.messages) {
+            Field::Messages(with_blocks(parts.messages, &mut encoder)?)
+        } else {
+            Field::Transcript(parts.messages)
+        };
+        let mut body = RequestBody::default().string("model", parts.model).with("messages", messages);
         if let Some(tools) = &parts.tools {
             body = body
                 .with("tools", Field::Json(tools.clone()))
@@ -79,7 +93,7 @@ impl Wire for OpenAi {
                 .with("stream", Field::Static("true"))
                 .with("stream_options", Field::Static("{\"include_usage\":true}"));
         }
-        body
+        Ok(Request { body, replaced: encoder.replaced })
     }
 
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, ClientError> {
@@ -148,6 +162,68 @@ impl Wire for OpenAi {
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder> {
         Box::new(OpenAiStream { turn, ..Default::default() })
     }
+}
+
+/// The transcript with every part in its block. A `tool` message holds text only, so the other
+/// parts of a turn's results move into one user message behind the last of them.
+fn with_blocks<'a>(
+    messages: &'a [Message],
+    encoder: &mut PartEncoder,
+) -> Result<Vec<Cow<'a, Message>>, RefusedPart> {
+    let mut sent = Vec::with_capacity(messages.len() + 1);
+    let mut moved: Vec<Value> = Vec::new();
+    for message in messages {
+        let is_result = message.may_hold_parts() && message.role() == "tool";
+        if !moved.is_empty() && message.role() != "tool" {
+            sent.push(Cow::Owned(moved_parts(&mut moved)));
+        }
+        match (message.may_hold_parts(), is_result) {
+            (false, _) => sent.push(Cow::Borrowed(message)),
+            (true, false) => sent.push(encoded(message, encoder)?),
+            (true, true) => sent.push(Cow::Owned(tool_message(message, encoder, &mut moved)?)),
+        }
+    }
+    if !moved.is_empty() {
+        sent.push(Cow::Owned(moved_parts(&mut moved)));
+    }
+    Ok(sent)
+}
+
+fn moved_parts(moved: &mut Vec<Value>) -> Message {
+    Message::from(json!({"role": "user", "content": std::mem::take(moved)}))
+}
+
+/// A tool message as it is sent; its parts that are no text go to `moved`.
+fn tool_message(
+    message: &Message,
+    encoder: &mut PartEncoder,
+    moved: &mut Vec<Value>,
+) -> Result<Message, RefusedPart> {
+    let (texts, others): (Vec<ContentPart>, Vec<ContentPart>) =
+        parts_of(message).into_iter().partition(ContentPart::is_text);
+    let given = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
+    if !others.is_empty() {
+        let heading = format!("Output of tool {} ({}):", given("name"), given("tool_call_id"));
+        moved.push(json!({"type": "text", "text": heading}));
+    }
+    for part in &others {
+        moved.push(encoder.block(part, Provenance::Derived)?);
+    }
+    let content = if texts.is_empty() {
+        message.get("content").cloned().unwrap_or_default()
+    } else {
+        let mut blocks = vec![json!({"type": "text", "text": given("content")})];
+        for part in &texts {
+            blocks.push(encoder.block(part, Provenance::Derived)?);
+        }
+        Value::Array(blocks)
+    };
+    let mut value = with_content(message, content).value().clone();
+    if let Value::Object(map) = &mut value {
+        map.shift_remove("parts");
+        map.shift_remove("name");
+    }
+    Ok(Message::from(value))
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,149 @@
+//! `create_toolkit`: every source loaded, isolated from the others, in a fixed order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+use toolnexus_core::{SourceHandle, SourceStatus, Tool, Toolkit, ToolkitParts};
+use toolnexus_mcp::{
+    LoadMcpOptions, McpConfig, McpContext, McpSource, load_mcp_with_context, parse_mcp_config,
+};
+use toolnexus_skills::{LoadSkillsOptions, SkillDef, SkillSource, fold_disabled, load_skills_with};
+use toolnexus_tools::{BuiltinsConfig, builtins_enabled, select_builtins};
+
+use crate::{Error, ToolkitOptions};
+
+/// Builds a toolkit from every source of the options.
+///
+/// Tools come in this order: MCP servers, the `skill` tool, built-in tools, your own. The first of
+/// a name wins, except that your tools replace built-in ones. A source that fails contributes
+/// nothing and leaves its reason in [`Toolkit::errors`]; the others load.
+///
+/// ```
+/// use toolnexus::{ToolkitOptions, create_toolkit};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), toolnexus::Error> {
+/// let toolkit = create_toolkit(ToolkitOptions::default()).await?;
+/// assert!(toolkit.get("read").is_some());
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// [`Error::Cancelled`] when the options' token fires, and [`Error::Builtins`] for a configuration
+/// of the built-in tools that cannot be carried out.
+pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
+    let cancel = options.cancel.clone().unwrap_or_default();
+    if cancel.is_cancelled() {
+        return Err(Error::Cancelled);
+    }
+    let mut errors = BTreeMap::new();
+    let config = options.mcp_config.as_ref().and_then(|input| {
+        parse_mcp_config(input).map_err(|error| note(&mut errors, "<config>", &error.to_string())).ok()
+    });
+    // What restricts the built-in tools is settled before anything is started.
+    let builtins = match (&options.builtins, &config) {
+        (Some(given), _) => Some(given.clone()),
+        (None, Some(config)) => config.builtins.as_ref().map_or(Ok(None), BuiltinsConfig::from_value)?,
+        (None, None) => None,
+    };
+    let builtin_tools = select_builtins(builtins.as_ref())?;
+
+    let servers = load_servers(config, options.mcp_options.clone(), &cancel);
+    let skills = load_skills(&options);
+    let loaded = async { futures::try_join!(servers, skills.map(Ok)) };
+    // Dropping the load tears down what it has started.
+    let (servers, skills) = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return Err(Error::Cancelled),
+        loaded = loaded => loaded?,
+    };
+
+    let mut parts = ToolkitParts { wait_for: options.wait_for, errors, ..Default::default() };
+    if let Some(servers) = servers {
+        parts.tools.extend(servers.tools.iter().cloned());
+        parts.mcp_status.extend(servers.status.iter().map(|(name, status)| (name.clone(), *status)));
+        parts.errors.extend(servers.errors.iter().map(|(name, error)| (name.clone(), error.clone())));
+        parts.sources.push(Arc::new(servers) as Arc<dyn SourceHandle>);
+    }
+    if let Some((source, failed)) = skills {
+        if let Some(failed) = failed {
+            note(&mut parts.errors, "<skills>", &failed);
+        }
+        parts.tools.push(source.tool());
+        parts.skills_prompt = source.prompt();
+        parts.sources.push(Arc::new(source));
+    }
+    let replaced: HashSet<&str> = options.extra_tools.iter().map(|tool| tool.name.as_str()).collect();
+    parts.tools.extend(builtin_tools.into_iter().filter(|tool| !replaced.contains(tool.name.as_str())));
+    parts.builtin_status = Some(if builtins_enabled(builtins.as_ref()) {
+        SourceStatus::Connected
+    } else {
+        SourceStatus::Disabled
+    });
+    parts.tools.extend(options.extra_tools);
+    without(&mut parts.tools, &options.disable_tools);
+    Ok(Toolkit::from_parts(parts))
+}
+
+/// Records why a source failed, and says it once.
+fn note(errors: &mut BTreeMap<String, String>, source: &str, reason: &str) {
+    tracing::warn!("[toolnexus] {source}: {reason}");
+    errors.insert(source.to_owned(), reason.to_owned());
+}
+
+async fn load_servers(
+    config: Option<McpConfig>,
+    options: LoadMcpOptions,
+    cancel: &CancellationToken,
+) -> Result<Option<McpSource>, Error> {
+    let Some(config) = config else { return Ok(None) };
+    let context = McpContext { cancel: cancel.clone(), deadline: None };
+    // The only way to fail is the token.
+    let source = load_mcp_with_context(&config, &context, options).await.map_err(|_| Error::Cancelled)?;
+    Ok(Some(source))
+}
+
+/// The skill source, if any was given, and why its provider failed, if it did.
+async fn load_skills(options: &ToolkitOptions) -> Option<(SkillSource, Option<String>)> {
+    let given =
+        !options.skills_dir.is_empty() || !options.skills.is_empty() || options.skill_provider.is_some();
+    if !given {
+        return None;
+    }
+    let (provided, failed) = match provided_skills(options).await {
+        Ok(provided) => (provided, None),
+        Err(reason) => (Vec::new(), Some(format!("skill provider failed: {reason}"))),
+    };
+    let load = LoadSkillsOptions {
+        dirs: options.skills_dir.clone(),
+        skills: options.skills.clone(),
+        filter: fold_disabled(&options.disable_skills, &options.skills_filter),
+        sample_limit: options.skill_sample_limit,
+        path_display: options.skill_path_display,
+    };
+    // Walking directories blocks.
+    let source = tokio::task::spawn_blocking(move || load_skills_with(&load, provided)).await;
+    match source {
+        Ok(source) => Some((source, failed)),
+        // Only a runtime that is shutting down refuses the work.
+        Err(error) => Some((load_skills_with(&LoadSkillsOptions::default(), Vec::new()), Some(error.to_string()))),
+    }
+}
+
+async fn provided_skills(options: &ToolkitOptions) -> Result<Vec<SkillDef>, String> {
+    let Some(provider) = &options.skill_provider else { return Ok(Vec::new()) };
+    let provider = Arc::clone(provider);
+    let asked = AssertUnwindSafe(async move { provider().await }).catch_unwind().await;
+    match asked {
+        Ok(Ok(skills)) => Ok(skills),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("it panicked".into()),
+    }
+}
+
+fn without(tools: &mut Vec<Tool>, disabled: &[String]) {
+    if !disabled.is_empty() {
+        tools.retain(|tool| !disabled.contains(&tool.name));
+    }
+}
