@@ -1,0 +1,152 @@
+//! The cases: what the model answers, and what the client does.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use toolnexus::client::{Message, RunOptions};
+use toolnexus::{BoxError, BoxFuture, Client, ClientOptions, StreamEvent, Toolkit, create_client, define_tool};
+use toolnexus_testkit::model::{Reply, Script};
+
+/// One thing to measure.
+pub struct Case {
+    /// Its name in the report.
+    pub name: &'static str,
+    /// The ratio to the floor that it must not exceed.
+    pub target: f64,
+    /// Runs in one round.
+    pub runs_per_round: usize,
+    /// What the model server answers.
+    pub script: fn() -> Script,
+    /// Makes the work of one run, given the server's base URL.
+    pub work: fn(String) -> Work,
+}
+
+/// One run, again and again.
+pub type Work = Box<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>>>;
+
+/// Every case, in the order of the report.
+pub fn all() -> Vec<Case> {
+    vec![
+        Case {
+            name: "loop",
+            target: 1.10,
+            runs_per_round: 100,
+            script: two_calls_then_text,
+            work: |url| run_over(url, toolkit(2)),
+        },
+        Case {
+            name: "loop_200_tools",
+            target: 1.15,
+            runs_per_round: 50,
+            script: two_calls_then_text,
+            work: |url| run_over(url, toolkit(200)),
+        },
+        Case {
+            name: "history_1000",
+            target: 1.15,
+            runs_per_round: 50,
+            script: || Script::always(Reply::openai().text("Noted.").usage(20_000, 2)),
+            work: history,
+        },
+        Case {
+            name: "stream_500",
+            target: 0.80,
+            runs_per_round: 20,
+            script: || Script::always(Reply::openai().text_deltas(500, 12).usage(20, 500)),
+            work: stream,
+        },
+    ]
+}
+
+fn client(base_url: String) -> Client {
+    create_client(ClientOptions {
+        base_url,
+        model: "bench".into(),
+        api_key: "none-needed".into(),
+        ..Default::default()
+    })
+}
+
+fn two_calls_then_text() -> Script {
+    Script::respond_with(|request| {
+        if request.index().is_multiple_of(2) {
+            Reply::openai()
+                .tool_call("call_a", "tool_0", json!({"city": "Chennai", "unit": "celsius"}))
+                .tool_call("call_b", "tool_1", json!({"city": "Kochi", "unit": "celsius"}))
+                .usage(120, 30)
+        } else {
+            Reply::openai().text("It is 33 degrees in Chennai and 29 in Kochi.").usage(180, 20)
+        }
+    })
+}
+
+fn toolkit(tools: usize) -> Toolkit {
+    Toolkit::from_tools((0..tools).map(|n| {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "The city to look up, in English"},
+                "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+            },
+            "required": ["city"],
+        });
+        define_tool(
+            format!("tool_{n}"),
+            "Looks up the current weather of a city",
+            Some(schema),
+            |args: Value, _context| async move {
+                let city = args.get("city").and_then(Value::as_str).unwrap_or("?");
+                Ok::<_, String>(format!("33 degrees in {city}"))
+            },
+        )
+    }))
+}
+
+fn run_over(base_url: String, toolkit: Toolkit) -> Work {
+    let client = client(base_url);
+    Box::new(move || {
+        let (client, toolkit) = (client.clone(), toolkit.clone());
+        Box::pin(async move {
+            let result = client.run("What is the weather in Chennai and Kochi?", &toolkit).await?;
+            if result.tool_call_count == 2 { Ok(()) } else { Err("two tool calls were expected".into()) }
+        })
+    })
+}
+
+fn history(base_url: String) -> Work {
+    let client = client(base_url);
+    let history: Arc<Vec<Message>> = Arc::new(
+        (0..1000)
+            .map(|n| {
+                let role = if n % 2 == 0 { "user" } else { "assistant" };
+                Message::from(json!({"role": role, "content": format!("Message {n} of a long conversation about many things.")}))
+            })
+            .collect(),
+    );
+    Box::new(move || {
+        let (client, history) = (client.clone(), Arc::clone(&history));
+        Box::pin(async move {
+            let options = RunOptions { history: (*history).clone(), ..Default::default() };
+            let result = client.run_with("And one more thing.", &Toolkit::default(), options).await?;
+            if result.messages.len() == 1002 { Ok(()) } else { Err("1002 messages were expected".into()) }
+        })
+    })
+}
+
+fn stream(base_url: String) -> Work {
+    let client = client(base_url);
+    Box::new(move || {
+        let client = client.clone();
+        Box::pin(async move {
+            let mut stream = client.stream("Tell me a long story.", &Toolkit::default());
+            let mut deltas = 0;
+            while let Some(event) = stream.next().await {
+                if let StreamEvent::Text { delta } = event? {
+                    deltas += usize::from(!delta.is_empty());
+                }
+            }
+            if deltas == 500 { Ok(()) } else { Err(format!("500 deltas were expected, {deltas} came").into()) }
+        })
+    })
+}

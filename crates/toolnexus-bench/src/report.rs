@@ -1,0 +1,41 @@
+//! The report on stdout.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where the program speaks")]
+
+use crate::measure::Row;
+
+/// Prints rows as they come.
+pub struct Report {
+    json: bool,
+}
+
+impl Report {
+    /// A report as JSON lines or as a table.
+    pub fn new(json: bool) -> Self {
+        if !json {
+            println!(
+                "{:<16} {:>7} {:>10} {:>12} {:>7} {:>7} {:>10} {:>7}",
+                "case", "runs", "cpu_us", "floor_cpu_us", "ratio", "target", "p50_us", "rss_mb"
+            );
+        }
+        Report { json }
+    }
+
+    /// Prints one row.
+    pub fn row(&mut self, row: &Row, target: f64) {
+        if self.json {
+            println!("{}", serde_json::to_string(row).unwrap_or_default());
+            return;
+        }
+        let verdict = if row.ratio > target { "  over target" } else { "" };
+        println!(
+            "{:<16} {:>7} {:>10.1} {:>12.1} {:>7.3} {:>7.2} {:>10.1} {:>7.1}{verdict}",
+            row.case, row.runs, row.cpu_us, row.floor_cpu_us, row.ratio, target, row.p50_us, row.rss_mb
+        );
+    }
+}
+
+/// Says what went wrong.
+pub fn complain(text: &str) {
+    eprintln!("toolnexus-bench: {text}");
+}
