@@ -1,32 +1,32 @@
 //! The cases: what the model answers, and what the client does.
 
-use std::sync::Arc;
-
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use toolnexus::client::{Message, RunOptions};
-use toolnexus::{BoxError, BoxFuture, Client, ClientOptions, StreamEvent, Toolkit, create_client, define_tool};
+use toolnexus::client::{RunOptions, Transcript};
+use toolnexus::{
+    BoxError, BoxFuture, Client, ClientOptions, StreamEvent, Toolkit, create_client, define_tool,
+};
 use toolnexus_testkit::model::{Reply, Script};
 
 /// One thing to measure.
-pub struct Case {
+pub(crate) struct Case {
     /// Its name in the report.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The ratio to the floor that it must not exceed.
-    pub target: f64,
+    pub(crate) target: f64,
     /// Runs in one round.
-    pub runs_per_round: usize,
+    pub(crate) runs_per_round: usize,
     /// What the model server answers.
-    pub script: fn() -> Script,
+    pub(crate) script: fn() -> Script,
     /// Makes the work of one run, given the server's base URL.
-    pub work: fn(String) -> Work,
+    pub(crate) work: fn(String) -> Work,
 }
 
 /// One run, again and again.
-pub type Work = Box<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>>>;
+pub(crate) type Work = Box<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>>>;
 
 /// Every case, in the order of the report.
-pub fn all() -> Vec<Case> {
+pub(crate) fn all() -> Vec<Case> {
     vec![
         Case {
             name: "loop",
@@ -46,14 +46,14 @@ pub fn all() -> Vec<Case> {
             name: "history_1000",
             target: 1.15,
             runs_per_round: 50,
-            script: || Script::always(Reply::openai().text("Noted.").usage(20_000, 2)),
+            script: || Script::always(Reply::openai().text("Noted.").usage(20_000, 2).json()),
             work: history,
         },
         Case {
             name: "stream_500",
             target: 0.80,
             runs_per_round: 20,
-            script: || Script::always(Reply::openai().text_deltas(500, 12).usage(20, 500)),
+            script: || Script::always(Reply::openai().text_deltas(500, 12).usage(20, 500).sse()),
             work: stream,
         },
     ]
@@ -69,16 +69,15 @@ fn client(base_url: String) -> Client {
 }
 
 fn two_calls_then_text() -> Script {
-    Script::respond_with(|request| {
-        if request.index().is_multiple_of(2) {
-            Reply::openai()
-                .tool_call("call_a", "tool_0", json!({"city": "Chennai", "unit": "celsius"}))
-                .tool_call("call_b", "tool_1", json!({"city": "Kochi", "unit": "celsius"}))
-                .usage(120, 30)
-        } else {
-            Reply::openai().text("It is 33 degrees in Chennai and 29 in Kochi.").usage(180, 20)
-        }
-    })
+    let calls = Reply::openai()
+        .tool_call("call_a", "tool_0", json!({"city": "Chennai", "unit": "celsius"}))
+        .tool_call("call_b", "tool_1", json!({"city": "Kochi", "unit": "celsius"}))
+        .usage(120, 30)
+        .json();
+    let text = Reply::openai().text("It is 33 degrees in Chennai and 29 in Kochi.").usage(180, 20).json();
+    Script::respond_with(
+        move |request| if request.index().is_multiple_of(2) { calls.clone() } else { text.clone() },
+    )
 }
 
 fn toolkit(tools: usize) -> Toolkit {
@@ -116,18 +115,17 @@ fn run_over(base_url: String, toolkit: Toolkit) -> Work {
 
 fn history(base_url: String) -> Work {
     let client = client(base_url);
-    let history: Arc<Vec<Message>> = Arc::new(
-        (0..1000)
-            .map(|n| {
-                let role = if n % 2 == 0 { "user" } else { "assistant" };
-                Message::from(json!({"role": role, "content": format!("Message {n} of a long conversation about many things.")}))
-            })
-            .collect(),
-    );
+    let history: Transcript = (0..1000)
+        .map(|n| {
+            let role = if n % 2 == 0 { "user" } else { "assistant" };
+            let content = format!("Message {n} of a long conversation about many things.");
+            json!({"role": role, "content": content}).into()
+        })
+        .collect();
     Box::new(move || {
-        let (client, history) = (client.clone(), Arc::clone(&history));
+        let (client, history) = (client.clone(), history.clone());
         Box::pin(async move {
-            let options = RunOptions { history: (*history).clone(), ..Default::default() };
+            let options = RunOptions { history, ..Default::default() };
             let result = client.run_with("And one more thing.", &Toolkit::default(), options).await?;
             if result.messages.len() == 1002 { Ok(()) } else { Err("1002 messages were expected".into()) }
         })
@@ -146,7 +144,11 @@ fn stream(base_url: String) -> Work {
                     deltas += usize::from(!delta.is_empty());
                 }
             }
-            if deltas == 500 { Ok(()) } else { Err(format!("500 deltas were expected, {deltas} came").into()) }
+            if deltas == 500 {
+                Ok(())
+            } else {
+                Err(format!("500 deltas were expected, {deltas} came").into())
+            }
         })
     })
 }

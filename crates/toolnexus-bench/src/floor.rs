@@ -6,7 +6,7 @@ use toolnexus::BoxError;
 use toolnexus_testkit::model::RecordedRequest;
 
 /// The recorded requests of one run, ready to be sent again.
-pub struct Floor {
+pub(crate) struct Floor {
     client: reqwest::Client,
     requests: Vec<Prepared>,
 }
@@ -19,14 +19,15 @@ struct Prepared {
 
 impl Floor {
     /// Prepares the requests that one run of the case made.
-    pub fn new(origin: &str, recorded: &[RecordedRequest]) -> Result<Self, BoxError> {
-        let requests = recorded.iter().map(|request| Prepared::new(origin, request)).collect::<Result<_, _>>()?;
+    pub(crate) fn new(origin: &str, recorded: &[RecordedRequest]) -> Result<Self, BoxError> {
+        let requests =
+            recorded.iter().map(|request| Prepared::new(origin, request)).collect::<Result<_, _>>()?;
         let client = reqwest::Client::builder().tcp_nodelay(true).build()?;
         Ok(Floor { client, requests })
     }
 
     /// Makes the exchanges of one run.
-    pub async fn run(&self) -> Result<(), BoxError> {
+    pub(crate) async fn run(&self) -> Result<(), BoxError> {
         for prepared in &self.requests {
             let mut request = reqwest::Request::new(reqwest::Method::POST, prepared.url.clone());
             request.headers_mut().clone_from(&prepared.headers);

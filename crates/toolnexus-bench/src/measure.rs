@@ -12,25 +12,25 @@ use crate::floor::Floor;
 
 /// One line of the report.
 #[derive(Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The case.
-    pub case: &'static str,
+    pub(crate) case: &'static str,
     /// Runs measured.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// CPU time of one run on the client's thread, the median of the rounds.
-    pub cpu_us: f64,
+    pub(crate) cpu_us: f64,
     /// The same of the floor.
-    pub floor_cpu_us: f64,
+    pub(crate) floor_cpu_us: f64,
     /// The median of the rounds' ratios.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
     /// Wall time of the median run.
-    pub p50_us: f64,
+    pub(crate) p50_us: f64,
     /// Resident memory of the process after the case, server thread included.
-    pub rss_mb: f64,
+    pub(crate) rss_mb: f64,
 }
 
 /// Measures one case.
-pub async fn measure(case: &Case, rounds: usize) -> Result<Row, BoxError> {
+pub(crate) async fn measure(case: &Case, rounds: usize) -> Result<Row, BoxError> {
     let floor_of_recording = record(case).await?;
     let server = ModelServer::start_on_thread((case.script)().without_recording())?;
     let work = (case.work)(server.base_url());

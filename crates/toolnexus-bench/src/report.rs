@@ -5,13 +5,13 @@
 use crate::measure::Row;
 
 /// Prints rows as they come.
-pub struct Report {
+pub(crate) struct Report {
     json: bool,
 }
 
 impl Report {
     /// A report as JSON lines or as a table.
-    pub fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         if !json {
             println!(
                 "{:<16} {:>7} {:>10} {:>12} {:>7} {:>7} {:>10} {:>7}",
@@ -22,7 +22,7 @@ impl Report {
     }
 
     /// Prints one row.
-    pub fn row(&mut self, row: &Row, target: f64) {
+    pub(crate) fn row(&mut self, row: &Row, target: f64) {
         if self.json {
             println!("{}", serde_json::to_string(row).unwrap_or_default());
             return;
@@ -36,6 +36,6 @@ impl Report {
 }
 
 /// Says what went wrong.
-pub fn complain(text: &str) {
+pub(crate) fn complain(text: &str) {
     eprintln!("toolnexus-bench: {text}");
 }

@@ -96,7 +96,8 @@ impl<'a> OpenAiEntry<'a> {
 fn with_properties(schema: &Value) -> std::borrow::Cow<'_, Value> {
     match schema {
         Value::Object(map)
-            if map.get("type").and_then(Value::as_str) == Some("object") && !map.contains_key("properties") =>
+            if map.get("type").and_then(Value::as_str) == Some("object")
+                && !map.contains_key("properties") =>
         {
             let mut map = map.clone();
             map.insert("properties".into(), json!({}));

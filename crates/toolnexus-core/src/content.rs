@@ -252,7 +252,10 @@ mod tests {
         assert_eq!(part.summarize(), "audio (audio/wav, 6 bytes)");
         assert_eq!(part.describe().to_string(), r#"{"type":"audio","mimeType":"audio/wav","bytes":6}"#);
         assert!(!format!("{part:?}").contains("c2VjcmV0"));
-        assert_eq!(ContentPart::from_link("image/webp", "https://x", None).summarize(), "image (image/webp, 0 bytes)");
+        assert_eq!(
+            ContentPart::from_link("image/webp", "https://x", None).summarize(),
+            "image (image/webp, 0 bytes)"
+        );
         assert_eq!(ContentPart::text("hé").describe().to_string(), r#"{"type":"text","bytes":3}"#);
     }
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{BoxError, BoxFuture};
 
 pub use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+pub use ::url::Url;
 
 /// One request.
 #[derive(Clone)]
@@ -18,11 +19,11 @@ pub struct HttpRequest {
     /// The method.
     pub method: Method,
     /// The absolute URL.
-    pub url: String,
+    pub url: Url,
     /// All headers, the credential among them: `Debug` shows none of their values.
     pub headers: HeaderMap,
     /// The body, already serialised.
-    pub body: Bytes,
+    pub body: Body,
     /// Fires when nobody waits for the answer any more.
     pub cancel: CancellationToken,
 }
@@ -34,6 +35,70 @@ impl std::fmt::Debug for HttpRequest {
             .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
             .field("body_bytes", &self.body.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A request body: pieces that are sent one after the other.
+///
+/// Large pieces (a long conversation, many tools) are shared between requests, never copied into
+/// each.
+///
+/// ```
+/// use toolnexus_core::http::Body;
+/// let body: Body = ["{\"a\":", "1}"].into_iter().collect();
+/// assert_eq!((body.len(), &body.to_bytes()[..]), (7, &b"{\"a\":1}"[..]));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Body {
+    pieces: Vec<Bytes>,
+}
+
+impl Body {
+    /// The size in bytes.
+    pub fn len(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The pieces in order.
+    pub fn pieces(&self) -> &[Bytes] {
+        &self.pieces
+    }
+
+    /// The pieces in order, for a sender that takes them over.
+    pub fn into_pieces(self) -> Vec<Bytes> {
+        self.pieces
+    }
+
+    /// The whole body in one piece; copies unless it is one already.
+    pub fn to_bytes(&self) -> Bytes {
+        match self.pieces.as_slice() {
+            [] => Bytes::new(),
+            [single] => single.clone(),
+            pieces => pieces.concat().into(),
+        }
+    }
+}
+
+impl<B: Into<Bytes>> FromIterator<B> for Body {
+    fn from_iter<I: IntoIterator<Item = B>>(pieces: I) -> Self {
+        Body { pieces: pieces.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Body { pieces: vec![bytes] }
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Body({} bytes)", self.len())
     }
 }
 

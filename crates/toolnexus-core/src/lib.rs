@@ -12,9 +12,9 @@
 //!
 //! Nothing here opens a socket, a file or a process.
 
+pub mod adapters;
 mod content;
 mod context;
-pub mod adapters;
 pub mod env;
 pub mod http;
 mod naming;
@@ -33,8 +33,8 @@ pub use native::{TypedToolFn, define_sync_tool, define_tool, define_typed_tool, 
 pub use result::{IntoToolOutcome, IntoToolResult, Json, ToolResult};
 pub use style::Style;
 pub use suspension::{
-    Answer, Request, WaitFor, answer_declined, answer_output, auth_required, new_request_id,
-    pending, pending_of, pending_with_output,
+    Answer, Request, WaitFor, answer_declined, answer_output, auth_required, new_request_id, pending,
+    pending_of, pending_with_output,
 };
 pub use tool::{Tool, ToolHints, ToolOrigin, ToolSource};
 pub use toolkit::{Snapshot, SourceHandle, SourceStatus, Toolkit, ToolkitParts};

@@ -10,9 +10,7 @@
 /// assert_eq!(toolnexus_core::sanitize("calc.sum"), "calc_sum");
 /// ```
 pub fn sanitize(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
-        .collect()
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
 }
 
 #[cfg(test)]

@@ -70,7 +70,9 @@ where
 
 /// A function over typed arguments, as [`define_typed_tool`] takes it. Implemented for every
 /// `Fn(T, ToolContext) -> impl Future`; not to be implemented by hand.
-pub trait TypedToolFn<T>: Fn(T, ToolContext) -> <Self as TypedToolFn<T>>::Future + Send + Sync + 'static {
+pub trait TypedToolFn<T>:
+    Fn(T, ToolContext) -> <Self as TypedToolFn<T>>::Future + Send + Sync + 'static
+{
     /// The future that the function returns.
     type Future: Future<Output: IntoToolOutcome> + Send + 'static;
 }
@@ -124,7 +126,9 @@ where
         async move {
             match parsed {
                 Ok(args) => run(args, context).await.into_outcome(),
-                Err(error) => ToolResult::failure(format!("invalid arguments for tool \"{tool_name}\": {error}")),
+                Err(error) => {
+                    ToolResult::failure(format!("invalid arguments for tool \"{tool_name}\": {error}"))
+                }
             }
         }
     })

@@ -196,7 +196,10 @@ mod tests {
     // CORE-8, CORE-10, cases 5 and 6
     #[test]
     fn a_text_result_has_two_keys() {
-        assert_eq!(serde_json::to_string(&ToolResult::success(42)).unwrap(), r#"{"output":"42","isError":false}"#);
+        assert_eq!(
+            serde_json::to_string(&ToolResult::success(42)).unwrap(),
+            r#"{"output":"42","isError":false}"#
+        );
         let result = ToolResult::success("hi").with_parts(vec![]);
         assert_eq!(serde_json::to_string(&result).unwrap(), r#"{"output":"hi","isError":false}"#);
         let result = ToolResult::failure("no").with_parts(vec![ContentPart::text("t")]);

@@ -173,8 +173,11 @@ mod tests {
     #[test]
     fn wire_keys_are_camel_case_and_absent_when_unset() {
         let request = Request {
-            id: "r".into(), kind: "input".into(), prompt: "p".into(),
-            expires_at: Some("2030-01-01T00:00:00Z".into()), ..Default::default()
+            id: "r".into(),
+            kind: "input".into(),
+            prompt: "p".into(),
+            expires_at: Some("2030-01-01T00:00:00Z".into()),
+            ..Default::default()
         };
         assert_eq!(
             serde_json::to_string(&request).unwrap(),
@@ -193,7 +196,8 @@ mod tests {
     fn an_answer_without_ok_is_a_read_error() {
         assert!(serde_json::from_value::<Answer>(json!({"id": "r"})).is_err());
         assert!(serde_json::from_value::<Answer>(json!({"id": "r", "ok": "yes"})).is_err());
-        let answer: Answer = serde_json::from_value(json!({"id":"r","ok":true,"data":null,"extra":1})).unwrap();
+        let answer: Answer =
+            serde_json::from_value(json!({"id":"r","ok":true,"data":null,"extra":1})).unwrap();
         assert_eq!(answer, Answer { id: "r".into(), ok: true, ..Default::default() });
     }
 

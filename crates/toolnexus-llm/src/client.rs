@@ -1,20 +1,22 @@
 //! The client: options, and the ways to start a run.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::{PartKind, Toolkit};
 use toolnexus_core::http::HttpTransport;
+use toolnexus_core::{PartKind, Toolkit};
 
 use crate::driver::{Driver, Events};
+use crate::endpoint::Endpoint;
+use crate::resolver::Resolver;
 use crate::run::{Run, RunStarted};
 use crate::stream::EventQueue;
 use crate::transport::ReqwestTransport;
 use crate::{
     AskOptions, ClientError, ClientOptions, Conversation, ConversationStore, InMemoryConversationStore,
-    Prompt, RunOptions, RunResult, RunStream, StreamEvent, StreamOptions,
+    Prompt, RunOptions, RunResult, RunStream, StreamOptions,
 };
 
 /// The most model calls of a run that does not say.
@@ -43,6 +45,8 @@ pub(crate) struct ClientInner {
     pub(crate) options: ClientOptions,
     pub(crate) transport: Arc<dyn HttpTransport>,
     pub(crate) store: Arc<dyn ConversationStore>,
+    /// Known once and for all when the key was given.
+    pub(crate) endpoint: OnceLock<Arc<Endpoint>>,
     /// Kinds of parts that a warning was given for.
     pub(crate) warned: Mutex<HashSet<PartKind>>,
 }
@@ -52,7 +56,15 @@ pub(crate) struct ClientInner {
 pub fn create_client(mut options: ClientOptions) -> Client {
     let transport = options.http_client.take().unwrap_or_else(|| Arc::new(ReqwestTransport::default()));
     let store = options.store.take().unwrap_or_else(|| Arc::new(InMemoryConversationStore::default()));
-    Client { inner: Arc::new(ClientInner { options, transport, store, warned: Mutex::default() }) }
+    Client {
+        inner: Arc::new(ClientInner {
+            options,
+            transport,
+            store,
+            endpoint: OnceLock::new(),
+            warned: Mutex::default(),
+        }),
+    }
 }
 
 /// How one run is to be driven.
@@ -113,13 +125,7 @@ impl Client {
         options: AskOptions,
     ) -> Result<RunResult, ClientError> {
         let streamed = options.on_text.is_some();
-        let events = options.on_text.map_or(Events::None, |on_text| {
-            Events::Sink(Arc::new(move |event: &StreamEvent| {
-                if let StreamEvent::Text { delta } = event {
-                    on_text(delta);
-                }
-            }))
-        });
+        let events = options.on_text.map_or(Events::None, Events::Text);
         let options = RunOptions {
             id: id.to_owned(),
             cancel: options.cancel,
@@ -170,15 +176,15 @@ impl Client {
         toolkit: Toolkit,
         mut plan: Plan,
     ) -> Result<RunResult, ClientError> {
-        let caller = plan.options.cancel.take().unwrap_or_default();
+        let caller = plan.options.cancel.take();
         let timeout_ms = self.inner.options.timeout_ms;
         // Fires for everything inside the run when it ends early, also by being dropped.
-        let cancel = caller.child_token();
+        let cancel = caller.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
         let ends_early = cancel.clone().drop_guard();
         let work = self.load_and_drive(prompt, toolkit, plan, cancel);
         let result = tokio::select! {
             biased;
-            () = caller.cancelled() => return Err(ClientError::Cancelled),
+            () = cancelled(caller.as_ref()) => return Err(ClientError::Cancelled),
             () = deadline(timeout_ms) => return Err(ClientError::Timeout { timeout_ms }),
             result = work => result?,
         };
@@ -211,13 +217,16 @@ impl Client {
             },
             conversation_id: (!id.is_empty()).then(|| id.clone()),
         });
-        let wait_for = options.wait_for.clone().or_else(|| toolkit.wait_for());
-        let driver = Driver { client: Arc::clone(&self.inner), toolkit, events, streamed, cancel, data, wait_for };
+        let resolver = Resolver::of(options, &toolkit);
+        let driver =
+            Driver { client: Arc::clone(&self.inner), toolkit, events, streamed, cancel, data, resolver };
         let result = driver.drive(run).await?;
+        driver.check_cancelled()?;
         let refused = result.limit.as_deref() == Some(crate::result::limits::CONTENT_PART);
         if !id.is_empty() && !refused {
             self.inner.store.save(&id, &result.messages).await.map_err(ClientError::Store)?;
         }
+        driver.events.tell_done(&result);
         Ok(result)
     }
 }
@@ -228,6 +237,13 @@ fn system_text(system_prompt: &str, skills_prompt: &str) -> String {
         (false, false) => format!("{system_prompt}\n\n{skills_prompt}"),
         (_, true) => system_prompt.to_owned(),
         (true, false) => skills_prompt.to_owned(),
+    }
+}
+
+async fn cancelled(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use toolnexus_core::Toolkit;
 
-use crate::{Client, ClientError, Message, Prompt, RunOptions, RunResult};
+use crate::{Client, ClientError, Prompt, RunOptions, RunResult, Transcript};
 
 /// A conversation that keeps its own transcript. Two conversations are always independent.
 ///
@@ -17,12 +17,12 @@ use crate::{Client, ClientError, Message, Prompt, RunOptions, RunResult};
 pub struct Conversation {
     client: Client,
     toolkit: Toolkit,
-    messages: Vec<Message>,
+    messages: Transcript,
 }
 
 impl Conversation {
     pub(crate) fn new(client: Client, toolkit: Toolkit) -> Self {
-        Conversation { client, toolkit, messages: Vec::new() }
+        Conversation { client, toolkit, messages: Transcript::new() }
     }
 
     /// Sends a prompt; on success the transcript grows by the whole run.
@@ -33,7 +33,8 @@ impl Conversation {
         self.send_with(prompt, RunOptions::default()).await
     }
 
-    /// [`Conversation::send`] with options; their `history` is this conversation's.
+    /// [`Conversation::send`] with options; their `history` is this conversation's, and their `id`
+    /// is not used: a conversation never touches the store.
     ///
     /// # Errors
     /// As [`Conversation::send`].
@@ -42,19 +43,19 @@ impl Conversation {
         prompt: impl Into<Prompt>,
         options: RunOptions,
     ) -> Result<RunResult, ClientError> {
-        let options = RunOptions { history: self.messages.clone(), ..options };
+        let options = RunOptions { history: self.messages.clone(), id: String::new(), ..options };
         let result = self.client.run_with(prompt, &self.toolkit, options).await?;
         self.messages.clone_from(&result.messages);
         Ok(result)
     }
 
     /// The transcript so far.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &Transcript {
         &self.messages
     }
 
     /// Forgets everything.
     pub fn reset(&mut self) {
-        self.messages.clear();
+        self.messages = Transcript::new();
     }
 }

@@ -1,8 +1,8 @@
 //! Why a run ended without a result.
 
+use toolnexus_core::BoxError;
 use toolnexus_core::http::TransportError;
 use toolnexus_core::redact::{cut, redact_body, redact_secret};
-use toolnexus_core::BoxError;
 
 /// How many characters of a provider's error body an error message shows.
 pub const ERROR_BODY_CAP: usize = 200;
@@ -92,11 +92,16 @@ impl ProviderError {
     }
 }
 
-/// An unreadable answer, showing as much of it as an error may.
-pub(crate) fn invalid_response(problem: &str, body: &[u8]) -> ClientError {
+/// An unreadable answer, showing as much of it as an error may. `secret` is the credential that
+/// was sent.
+pub(crate) fn invalid_response(problem: &str, body: &[u8], secret: &str) -> ClientError {
     let text = String::from_utf8_lossy(body);
-    let shown = redact_body(&text);
+    let text = redact_body(&text);
+    // Before the cut: half a secret is still one.
+    let shown = redact_secret(&text, secret);
     let shown = cut(shown.trim(), ERROR_BODY_CAP);
+    // The parser's own message may quote what it read.
+    let problem = redact_secret(problem, secret);
     ClientError::InvalidResponse(if shown.is_empty() {
         format!("the model's answer is empty: {problem}; is base_url a model API?")
     } else {
@@ -116,7 +121,8 @@ mod tests {
         assert_eq!(error.to_string(), r#"LLM 402: {"error":{"user_id":"«redacted»"}}"#);
         assert_eq!(error.retry_after.as_deref(), Some("3"));
 
-        let error = ProviderError::from_response(401, r#"{"error":"invalid key sk-live-DEADBEEF"}"#, None, "");
+        let error =
+            ProviderError::from_response(401, r#"{"error":"invalid key sk-live-DEADBEEF"}"#, None, "");
         assert_eq!((error.body.as_str(), error.message.as_str()), ("", "LLM 401"));
 
         let error = ProviderError::from_response(500, &"x".repeat(500), None, "");

@@ -42,7 +42,10 @@ fn resolve_with(
     names.iter().find_map(|name| lookup(name)).ok_or_else(|| {
         let host = base.host_str().unwrap_or_default();
         ClientError::Config(if names.is_empty() {
-            format!("no API key: set api_key or api_key_env (no variable belongs to {}://{host})", base.scheme())
+            format!(
+                "no API key: set api_key or api_key_env (no variable belongs to {}://{host})",
+                base.scheme()
+            )
         } else {
             format!("no API key: set api_key or api_key_env, or the variable {}", names.join(" or "))
         })

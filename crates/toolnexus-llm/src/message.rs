@@ -46,7 +46,11 @@ impl Message {
 
     /// A message from text that is known to be JSON.
     pub(crate) fn from_valid_json(json: Bytes) -> Self {
-        Message(Arc::new(Forms { json: OnceLock::from(json), value: OnceLock::new(), parts: OnceLock::new() }))
+        Message(Arc::new(Forms {
+            json: OnceLock::from(json),
+            value: OnceLock::new(),
+            parts: OnceLock::new(),
+        }))
     }
 
     /// A message from a value that always serialises.
@@ -65,6 +69,15 @@ impl Message {
     /// The message's JSON text.
     pub fn json(&self) -> &Bytes {
         self.0.json.get_or_init(|| self.value().to_string().into())
+    }
+
+    /// Appends the JSON text to `out`, without keeping a copy that was not there.
+    pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
+        match self.0.json.get() {
+            Some(json) => out.extend_from_slice(json),
+            // A value always serialises into memory.
+            None => drop(serde_json::to_writer(out, self.value())),
+        }
     }
 
     /// The role, or the empty string where there is none.
@@ -100,7 +113,11 @@ impl Deref for Message {
 
 impl From<Value> for Message {
     fn from(value: Value) -> Self {
-        Message(Arc::new(Forms { json: OnceLock::new(), value: OnceLock::from(value), parts: OnceLock::new() }))
+        Message(Arc::new(Forms {
+            json: OnceLock::new(),
+            value: OnceLock::from(value),
+            parts: OnceLock::new(),
+        }))
     }
 }
 

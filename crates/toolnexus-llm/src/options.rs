@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::http::HttpTransport;
 use toolnexus_core::{Style, WaitFor};
 
-use crate::{ConversationStore, Message, StreamEvent};
+use crate::{ConversationStore, OnError, StreamEvent, Transcript, WaitForWithContext};
 
 /// Options of a client. Every field but `base_url` and `model` may be left at its default.
 ///
@@ -52,12 +52,16 @@ pub struct ClientOptions {
     pub retry_base_ms: u64,
     /// Statuses to retry beside 429, 500, 502, 503, 504 and 529.
     pub retryable_statuses: Vec<u16>,
+    /// Decides for each failed attempt whether it is tried again. `None`: what is retryable is.
+    pub on_error: Option<OnError>,
     /// The longest a run may take as a whole, in milliseconds. 0 means no limit.
     pub timeout_ms: u64,
     /// Where `ask` keeps conversations. `None`: in memory, for this client alone.
     pub store: Option<Arc<dyn ConversationStore>>,
     /// Answers suspended tools. `None`: the toolkit's resolver, if it has one.
     pub wait_for: Option<WaitFor>,
+    /// The same, told about the call and its run; wins over `wait_for`.
+    pub wait_for_ctx: Option<WaitForWithContext>,
     /// Carries the requests. `None`: a built-in HTTP client.
     pub http_client: Option<Arc<dyn HttpTransport>>,
 }
@@ -92,7 +96,7 @@ pub type EventSink = Arc<dyn Fn(&StreamEvent) + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct RunOptions {
     /// The transcript to continue, used verbatim.
-    pub history: Vec<Message>,
+    pub history: Transcript,
     /// The conversation to load (unless there is a `history`) and to save under. Empty: none.
     pub id: String,
     /// Receives events; a buffered run has no text deltas.
@@ -118,7 +122,7 @@ pub struct AskOptions {
 #[derive(Clone, Default)]
 pub struct StreamOptions {
     /// The transcript to continue, used verbatim.
-    pub history: Vec<Message>,
+    pub history: Transcript,
     /// The conversation to load (unless there is a `history`) and to save under. Empty: none.
     pub id: String,
     /// Ends the run early.

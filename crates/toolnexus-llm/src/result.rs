@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolnexus_core::{ContentPart, PartKind, Request, ToolResult};
 
-use crate::{FinishReason, Message, Usage};
+use crate::{FinishReason, Transcript, Usage};
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,9 +69,9 @@ pub struct ToolCallRecord {
 }
 
 impl ToolCallRecord {
-    pub(crate) fn new(name: &str, args: Map<String, Value>, result: ToolResult) -> Self {
+    pub(crate) fn new(name: String, args: Map<String, Value>, result: ToolResult) -> Self {
         ToolCallRecord {
-            name: name.to_owned(),
+            name,
             args,
             output: result.output,
             is_error: result.is_error,
@@ -92,10 +92,10 @@ pub struct RunFile {
     /// The mime type.
     pub mime_type: String,
     /// Where it can be fetched.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Its bytes in base64.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// The tool that produced it.
     pub from: String,
@@ -131,7 +131,7 @@ pub struct RunResult {
     /// The model's final text. With status `pending`, what the open request asks.
     pub text: String,
     /// The whole transcript in the provider's shape; valid as the history of another run.
-    pub messages: Vec<Message>,
+    pub messages: Transcript,
     /// Every tool call, in call order.
     pub tool_calls: Vec<ToolCallRecord>,
     /// `tool_calls.len()`.

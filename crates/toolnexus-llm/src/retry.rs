@@ -1,6 +1,53 @@
 //! When a model call is tried again, and how long that waits.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+/// What a host's classifier makes of a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// Worth another attempt, if the budget has one left.
+    Retry,
+    /// Final.
+    Fail,
+}
+
+/// One failed attempt of a model call, as [`OnError`] sees it.
+///
+/// Exactly one of `status` and `error` is set. Cancellation and the run's deadline are no failed
+/// attempts and never get here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorInfo {
+    /// What went wrong, when no HTTP answer was obtained.
+    pub error: Option<String>,
+    /// The status of the HTTP answer.
+    pub status: Option<u16>,
+    /// Which attempt failed, from 0.
+    pub attempt: u32,
+    /// Whether it would be tried again without a classifier.
+    pub retryable: bool,
+    /// The answer's `Retry-After` header as it came.
+    pub retry_after: Option<String>,
+}
+
+/// Decides whether a failed attempt is worth another one. It has the last word over the default
+/// set and over `retryable_statuses`; the number of attempts stays bounded by `retries`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolnexus_llm::{ClientOptions, ErrorInfo, Tier};
+/// // A local server that answers 400 while it loads the model.
+/// let options = ClientOptions {
+///     on_error: Some(Arc::new(|info: &ErrorInfo| match info.status {
+///         Some(400) => Tier::Retry,
+///         _ if info.retryable => Tier::Retry,
+///         _ => Tier::Fail,
+///     })),
+///     ..Default::default()
+/// };
+/// # assert!(options.on_error.is_some());
+/// ```
+pub type OnError = Arc<dyn Fn(&ErrorInfo) -> Tier + Send + Sync>;
 
 /// Statuses that are worth another attempt. Not "all 5xx": the others mean the same next time.
 pub const RETRYABLE_STATUSES: [u16; 6] = [429, 500, 502, 503, 504, 529];
@@ -44,7 +91,17 @@ mod tests {
             assert_eq!(retry_after(header), Some(Duration::from_secs(seconds)), "{header}");
         }
         for header in [
-            "0.5", "5.9", "-5", "+5", "2147483648", "99999999999999999999", "", " ", "abc", "٣", "1e3",
+            "0.5",
+            "5.9",
+            "-5",
+            "+5",
+            "2147483648",
+            "99999999999999999999",
+            "",
+            " ",
+            "abc",
+            "٣",
+            "1e3",
             "Wed, 21 Oct 2015 07:28:00 GMT",
         ] {
             assert_eq!(retry_after(header), None, "{header}");

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use futures::{Stream, StreamExt as _};
 use serde::{Deserialize, Serialize};
@@ -80,25 +80,60 @@ pub enum StreamEvent {
 
 /// Events between the run and whoever polls the stream.
 #[derive(Clone, Default)]
-pub(crate) struct EventQueue(Arc<Mutex<VecDeque<StreamEvent>>>);
+pub(crate) struct EventQueue(Arc<Mutex<Waiting>>);
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<StreamEvent>,
+    /// Parts of the run that wait until all events are taken and are not polled unless woken.
+    wakers: Vec<Waker>,
+}
 
 impl EventQueue {
-    pub(crate) fn push(&self, event: StreamEvent) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn push(&self, event: StreamEvent) {
+        self.lock().events.push_back(event);
+    }
+
+    /// The next event. When there is none, those who wait for that are woken.
     fn pop(&self) -> Option<StreamEvent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        let woken = {
+            let mut waiting = self.lock();
+            if let Some(event) = waiting.events.pop_front() {
+                return Some(event);
+            }
+            std::mem::take(&mut waiting.wakers)
+        };
+        woken.into_iter().for_each(Waker::wake);
+        None
     }
 
     fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.lock().events.is_empty()
     }
 
-    /// Waits until the consumer has taken everything. Only [`RunStream`] polls a run with a
-    /// queue, and it polls again when the queue is empty, so no waker is needed.
+    /// Waits until the consumer has taken everything: has polled again after the last event.
+    ///
+    /// For the run itself: [`RunStream`] polls it whenever the queue is empty, so no waker is
+    /// needed, and waking the task that is being polled would cost a poll for every event.
     pub(crate) async fn taken(&self) {
         std::future::poll_fn(|_| if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// The same for a future that runs beside others and is polled only when woken.
+    pub(crate) async fn taken_aside(&self) {
+        let all_taken = |context: &mut Context<'_>| {
+            let mut waiting = self.lock();
+            if waiting.events.is_empty() {
+                return Poll::Ready(());
+            }
+            waiting.wakers.push(context.waker().clone());
+            Poll::Pending
+        };
+        std::future::poll_fn(all_taken).await;
     }
 }
 
@@ -129,10 +164,7 @@ pub struct RunStream {
 }
 
 impl RunStream {
-    pub(crate) fn new(
-        queue: EventQueue,
-        run: BoxFuture<'static, Result<RunResult, ClientError>>,
-    ) -> Self {
+    pub(crate) fn new(queue: EventQueue, run: BoxFuture<'static, Result<RunResult, ClientError>>) -> Self {
         RunStream { run: Some(run), queue, last: None }
     }
 

@@ -1,11 +1,15 @@
 //! The built-in HTTP client, behind the seam.
 
+use std::pin::Pin;
 use std::sync::OnceLock;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
+use http_body::{Frame, SizeHint};
 use toolnexus_core::BoxFuture;
-use toolnexus_core::http::{HttpRequest, HttpResponse, HttpTransport, TransportError};
+use toolnexus_core::http::{Body, HttpRequest, HttpResponse, HttpTransport, TransportError};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,11 +47,9 @@ impl HttpTransport for ReqwestTransport {
     fn send(&self, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
         let client = self.client();
         Box::pin(async move {
-            let url = reqwest::Url::parse(&request.url)
-                .map_err(|error| TransportError::new("the URL cannot be read").with_source(error))?;
-            let mut outgoing = reqwest::Request::new(request.method, url);
+            let mut outgoing = reqwest::Request::new(request.method, request.url);
             *outgoing.headers_mut() = request.headers;
-            *outgoing.body_mut() = Some(request.body.into());
+            *outgoing.body_mut() = Some(outgoing_body(request.body));
             let answer = client?.execute(outgoing).await.map_err(|error| describe("no answer", error))?;
             let (head, body) = http::Response::from(answer).into_parts();
             let body = reqwest::Body::from(body);
@@ -59,8 +61,46 @@ impl HttpTransport for ReqwestTransport {
 
 fn http_body_stream(
     body: reqwest::Body,
-) -> impl futures::Stream<Item = Result<bytes::Bytes, reqwest::Error>> + Send {
+) -> impl futures::Stream<Item = Result<Bytes, reqwest::Error>> + Send {
     http_body_util::BodyExt::into_data_stream(body)
+}
+
+/// One piece goes as it is; several are written one after the other, under their common length.
+fn outgoing_body(body: Body) -> reqwest::Body {
+    match <[Bytes; 1]>::try_from(body.into_pieces()) {
+        Ok([single]) => single.into(),
+        Err(pieces) => {
+            let left = pieces.iter().map(|piece| piece.len() as u64).sum();
+            reqwest::Body::wrap(Pieces { pieces: pieces.into_iter(), left })
+        }
+    }
+}
+
+struct Pieces {
+    pieces: std::vec::IntoIter<Bytes>,
+    left: u64,
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let next = self.pieces.next();
+        self.left -= next.as_ref().map_or(0, |piece| piece.len() as u64);
+        Poll::Ready(next.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
 }
 
 /// Says what happened without the URL, which `reqwest` would print with its query.

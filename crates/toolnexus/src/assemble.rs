@@ -127,7 +127,9 @@ async fn load_skills(options: &ToolkitOptions) -> Option<(SkillSource, Option<St
     match source {
         Ok(source) => Some((source, failed)),
         // Only a runtime that is shutting down refuses the work.
-        Err(error) => Some((load_skills_with(&LoadSkillsOptions::default(), Vec::new()), Some(error.to_string()))),
+        Err(error) => {
+            Some((load_skills_with(&LoadSkillsOptions::default(), Vec::new()), Some(error.to_string())))
+        }
     }
 }
 

@@ -46,10 +46,11 @@ pub use options::ToolkitOptions;
 pub use sources::ToolkitSources;
 
 pub use toolnexus_core::{
-    Answer, BoxError, BoxFuture, ContentPart, IntoToolOutcome, IntoToolResult, Json, PartKind, Request, Snapshot,
-    SourceHandle, SourceStatus, Style, Tool, ToolContext, ToolHints, ToolOrigin, ToolResult, ToolSource, Toolkit,
-    ToolkitParts, WaitFor, adapters, answer_declined, answer_output, auth_required, define_sync_tool, define_tool,
-    define_typed_tool, new_request_id, pending, pending_of, pending_with_output, sanitize,
+    Answer, BoxError, BoxFuture, ContentPart, IntoToolOutcome, IntoToolResult, Json, PartKind, Request,
+    Snapshot, SourceHandle, SourceStatus, Style, Tool, ToolContext, ToolHints, ToolOrigin, ToolResult,
+    ToolSource, Toolkit, ToolkitParts, WaitFor, adapters, answer_declined, answer_output, auth_required,
+    define_sync_tool, define_tool, define_typed_tool, new_request_id, pending, pending_of,
+    pending_with_output, sanitize,
 };
 pub use toolnexus_llm::{
     Client, ClientError, ClientOptions, Conversation, Prompt, RunOptions, RunResult, RunStatus, RunStream,

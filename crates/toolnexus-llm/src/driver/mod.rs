@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::{Toolkit, WaitFor};
+use toolnexus_core::Toolkit;
 
 use crate::client::ClientInner;
+use crate::resolver::Resolver;
 use crate::result::limits;
 use crate::run::{Run, RunEvent, Step};
 use crate::stream::EventQueue;
@@ -26,6 +27,8 @@ pub(crate) enum Events {
     None,
     /// To a function, at once.
     Sink(EventSink),
+    /// To a function that wants the text alone.
+    Text(Arc<dyn Fn(&str) + Send + Sync>),
     /// To a stream, which takes them at its own pace.
     Queue(EventQueue),
 }
@@ -34,9 +37,25 @@ impl Events {
     /// Tells an event, building it only for somebody.
     fn tell(&self, event: impl FnOnce() -> StreamEvent) {
         match self {
-            Events::None => {}
+            Events::None | Events::Text(_) => {}
             Events::Sink(sink) => sink(&event()),
             Events::Queue(queue) => queue.push(event()),
+        }
+    }
+
+    /// Tells a piece of text.
+    fn tell_text(&self, text: &str) {
+        match self {
+            Events::Text(on_text) => on_text(text),
+            _ => self.tell(|| StreamEvent::Text { delta: text.to_owned() }),
+        }
+    }
+
+    /// Tells a function the result. A stream makes its last event itself, when all others were
+    /// taken.
+    pub(crate) fn tell_done(&self, result: &RunResult) {
+        if let Events::Sink(sink) = self {
+            sink(&StreamEvent::Done { result: Box::new(result.clone()) });
         }
     }
 
@@ -44,6 +63,19 @@ impl Events {
     async fn taken(&self) {
         if let Events::Queue(queue) = self {
             queue.taken().await;
+        }
+    }
+
+    /// The same for a future that runs beside others.
+    fn taken_aside(&self) -> impl Future<Output = ()> + Send + 'static {
+        let queue = match self {
+            Events::Queue(queue) => Some(queue.clone()),
+            _ => None,
+        };
+        async move {
+            if let Some(queue) = queue {
+                queue.taken_aside().await;
+            }
         }
     }
 }
@@ -57,7 +89,7 @@ pub(crate) struct Driver {
     pub(crate) streamed: bool,
     pub(crate) cancel: CancellationToken,
     pub(crate) data: Map<String, Value>,
-    pub(crate) wait_for: Option<WaitFor>,
+    pub(crate) resolver: Option<Resolver>,
 }
 
 impl Driver {
@@ -65,11 +97,12 @@ impl Driver {
     pub(crate) async fn drive(&self, mut run: Run) -> Result<RunResult, ClientError> {
         // One list of tools for the whole run, announced; a call looks its tool up live.
         let tools = self.toolkit.snapshot().request_json(run.style());
-        let request = self.client.prepare()?;
+        let endpoint = self.client.endpoint()?;
         loop {
+            self.check_cancelled()?;
             match run.next() {
                 Step::CallModel { messages, turn } => {
-                    match self.call_model(&request, &run, messages, turn, tools.clone()).await? {
+                    match self.call_model(&endpoint, &run, messages, turn, tools.clone()).await? {
                         Called::Answered(answer) => {
                             run.take(RunEvent::ModelAnswered(answer))?;
                             self.tell_answer(&run);
@@ -95,6 +128,12 @@ impl Driver {
         run.into_result().ok_or_else(|| {
             ClientError::Run(crate::run::RunError::Unreadable("a run that is done has no result".into()))
         })
+    }
+
+    /// A sink or a tool may cancel the run in the midst of a step, where nothing is awaited: the
+    /// next step must not begin then.
+    pub(crate) fn check_cancelled(&self) -> Result<(), ClientError> {
+        if self.cancel.is_cancelled() { Err(ClientError::Cancelled) } else { Ok(()) }
     }
 
     fn tell_answer(&self, run: &Run) {

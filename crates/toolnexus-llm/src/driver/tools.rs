@@ -3,18 +3,18 @@
 //! Calls run side by side. Their outcomes are looked at in call order: the first call that has not
 //! been settled is the one whose suspension is resolved next, while later calls may still run.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
-use toolnexus_core::{Answer, BoxError, BoxFuture, Request, ToolContext, ToolResult, WaitFor, new_request_id};
+use toolnexus_core::{Answer, BoxError, BoxFuture, Request, ToolContext, ToolResult, new_request_id};
 use tracing::Instrument as _;
 
 use super::{Driver, Events};
+use crate::resolver::Resolver;
 use crate::run::{PlannedCall, Run, RunError, RunEvent, Step};
-use crate::{ClientError, RunResult, StreamEvent};
+use crate::{ClientError, RunResult, StreamEvent, WaitForCtx};
 
 /// How a turn of tools ended.
 pub(super) enum Turn {
@@ -75,16 +75,17 @@ impl Driver {
         let mut results = Results::new(&self.events, &run);
         let mut asked = None;
         loop {
+            self.check_cancelled()?;
             self.start(&mut run, &mut running, &mut results)?;
             if run.open_calls().len() == 0 {
                 return Ok(Turn::Closed(Box::new(run)));
             }
             if let Some((index, request)) = next_to_ask(&run).filter(|(index, _)| asked != Some(*index)) {
-                match &self.wait_for {
+                match &self.resolver {
                     Some(resolver) => {
                         self.events.tell(|| StreamEvent::Pending { request: request.clone() });
                         asked = Some(index);
-                        running.push(ask(resolver, request));
+                        running.push(self.ask(resolver.clone(), &run, index, request));
                     }
                     // Nobody to ask: the others are awaited, then the run halts here.
                     None if running.is_empty() => {
@@ -101,7 +102,12 @@ impl Driver {
                     run.take(event)?;
                 }
                 Some(Ended::Answer(request_id, answer)) => {
-                    run.take(RunEvent::Answered { request_id, answer: answer.map_err(ClientError::WaitFor)? })?;
+                    // A resolver may end its ask by failing when it hears of the cancel.
+                    self.check_cancelled()?;
+                    run.take(RunEvent::Answered {
+                        request_id,
+                        answer: answer.map_err(ClientError::WaitFor)?,
+                    })?;
                 }
                 // Calls are open and nothing runs: what is left is suspended.
                 None => return halted(run),
@@ -166,6 +172,27 @@ impl Driver {
         };
         Box::pin(run.instrument(span))
     }
+
+    /// Asks the resolver, once whoever listens has been told of the request.
+    fn ask(
+        &self,
+        resolver: Resolver,
+        run: &Run,
+        index: usize,
+        request: Request,
+    ) -> BoxFuture<'static, Ended> {
+        let context = WaitForCtx {
+            cancel: self.cancel.clone(),
+            call_id: run.open_calls().nth(index).map(|call| call.id.clone()).unwrap_or_default(),
+            turn: run.turns().saturating_sub(1),
+        };
+        let told = self.events.taken_aside();
+        Box::pin(async move {
+            told.await;
+            let id = request.id.clone();
+            Ended::Answer(id, resolver.ask(context, request).await)
+        })
+    }
 }
 
 /// The open request that is next in call order: every call before it has its result.
@@ -179,14 +206,4 @@ fn next_to_ask(run: &Run) -> Option<(usize, Request)> {
 fn halted(run: Run) -> Result<Turn, ClientError> {
     let stuck = RunError::Unexpected { event: "halt", state: format!("{run:?}") };
     run.halted().map(|result| Turn::Halted(Box::new(result))).ok_or(ClientError::Run(stuck))
-}
-
-/// Asks the resolver; a panic in it is its error.
-fn ask(resolver: &WaitFor, request: Request) -> BoxFuture<'static, Ended> {
-    let id = request.id.clone();
-    let resolver = Arc::clone(resolver);
-    Box::pin(async move {
-        let answer = AssertUnwindSafe(async { resolver(request).await }).catch_unwind().await;
-        Ended::Answer(id, answer.unwrap_or_else(|_| Err("the resolver panicked".into())))
-    })
 }

@@ -6,13 +6,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use toolnexus_core::{Answer, Request, Style, ToolResult};
 
-use crate::{FinishReason, Message, Prompt, RunStatus, Usage};
+use crate::{FinishReason, Message, Prompt, RunStatus, Transcript, Usage};
 
 /// The arguments of a call, shared between events, the run and the tool.
 pub type Args = Arc<Map<String, Value>>;
 
 /// One tool call as the model asked for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
     /// The model's id for the call.
     pub id: String,
@@ -26,7 +26,7 @@ pub struct ModelCall {
 }
 
 /// What a run starts from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     /// The run's id; empty for a run that nobody records.
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct RunStarted {
     pub system: String,
     /// The transcript it continues; empty for a new conversation.
     #[serde(default)]
-    pub history: Vec<Message>,
+    pub history: Transcript,
     /// What is asked.
     pub prompt: Prompt,
     /// The most model calls it may make.
@@ -61,7 +61,7 @@ pub struct RunStarted {
 /// assert_eq!(json, r#"{"v":1,"type":"resumed"}"#);
 /// assert_eq!(serde_json::from_str::<RunEvent>(&json).unwrap(), RunEvent::Resumed {});
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", remote = "Self")]
 pub enum RunEvent {
     /// The run began. Always the first event, and only the first.
@@ -69,7 +69,7 @@ pub enum RunEvent {
     /// A hook replaced the working transcript.
     MessagesReplaced {
         /// The new transcript.
-        messages: Vec<Message>,
+        messages: Transcript,
     },
     /// A hook replaced the tools that the model is told of.
     ToolsReplaced {
@@ -130,7 +130,7 @@ pub enum RunEvent {
 }
 
 /// One turn of the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelAnswer {
     /// The assistant's message for the transcript, verbatim; `None` when it is empty in a way
     /// that providers refuse to read back.

@@ -29,6 +29,7 @@
 //! of a turn ends, the results of the turn enter the transcript together, in call order, in the
 //! shape of the run's style; so every tool call is answered exactly once.
 
+mod debug;
 mod error;
 mod event;
 mod turn;
@@ -43,15 +44,15 @@ use turn::{OpenCall, Phase};
 
 use crate::result::limits;
 use crate::wire::{ToolAnswer, wire};
-use crate::{FinishReason, Message, RunFile, RunResult, RunStatus, ToolCallRecord, Usage};
+use crate::{FinishReason, RunFile, RunResult, RunStatus, ToolCallRecord, Transcript, Usage};
 
 /// What a run needs next.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Step<'a> {
     /// The model's next answer to this transcript.
     CallModel {
         /// The transcript so far.
-        messages: &'a [Message],
+        messages: &'a Transcript,
         /// Which model call of the run this is, from 0.
         turn: u32,
     },
@@ -66,7 +67,7 @@ pub enum Step<'a> {
 }
 
 /// A call to be started.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct PlannedCall<'a> {
     /// Which call of the turn.
     pub index: usize,
@@ -81,7 +82,7 @@ pub struct PlannedCall<'a> {
 }
 
 /// A request that waits for its answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct OpenRequest<'a> {
     /// Which call of the turn asks.
     pub index: usize,
@@ -95,11 +96,11 @@ pub struct OpenRequest<'a> {
 ///
 /// ```
 /// use toolnexus_llm::run::{ModelAnswer, Run, RunEvent, RunStarted, Step};
-/// use toolnexus_llm::{FinishReason, RunStatus, Style};
+/// use toolnexus_llm::{FinishReason, RunStatus, Style, Transcript};
 ///
 /// let mut run = Run::start(RunStarted {
 ///     run_id: String::new(), style: Style::OpenAI, model: "m".into(), system: String::new(),
-///     history: vec![], prompt: "hi".into(), max_turns: 10, conversation_id: None,
+///     history: Transcript::new(), prompt: "hi".into(), max_turns: 10, conversation_id: None,
 /// });
 /// assert!(matches!(run.next(), Step::CallModel { turn: 0, .. }));
 /// run.apply(&RunEvent::ModelAnswered(ModelAnswer {
@@ -117,7 +118,7 @@ pub struct Run {
     system: String,
     conversation_id: Option<String>,
     max_turns: u32,
-    messages: Vec<Message>,
+    messages: Transcript,
     /// Whether the last message is still this run's prompt, unanswered.
     prompt_is_last: bool,
     turns: u32,
@@ -136,7 +137,7 @@ impl Run {
     pub fn start(started: RunStarted) -> Self {
         let wire = wire(started.style);
         let mut messages = started.history;
-        messages.reserve(4);
+        messages.seal();
         if messages.is_empty() {
             messages.extend(wire.opening(&started.system));
         }
@@ -362,14 +363,12 @@ impl Run {
     /// Every call of the turn has its result: they enter the transcript together.
     fn close_turn(&mut self) {
         let open = std::mem::take(&mut self.open);
-        let answers: Vec<ToolAnswer<'_>> = open
-            .iter()
-            .filter_map(|call| Some(ToolAnswer::of(&call.call, call.result()?)))
-            .collect();
+        let answers: Vec<ToolAnswer<'_>> =
+            open.iter().filter_map(|call| Some(ToolAnswer::of(&call.call, call.result()?))).collect();
         self.messages.extend(wire(self.style).tool_results(&answers));
         for call in open {
             if let Phase::Finished(result) = call.phase {
-                self.record(&call.call, call.args, Arc::unwrap_or_clone(result));
+                self.record(call.call, call.args, Arc::unwrap_or_clone(result));
             }
         }
         if self.turns >= self.max_turns {
@@ -378,9 +377,12 @@ impl Run {
         }
     }
 
-    fn record(&mut self, call: &ModelCall, args: Args, result: ToolResult) {
+    fn record(&mut self, call: ModelCall, args: Args, result: ToolResult) {
         self.files.extend(RunFile::of_parts(&result.parts, &call.name, &call.id));
-        self.records.push(ToolCallRecord::new(&call.name, Arc::unwrap_or_clone(args), result));
+        // The model's own arguments are in the transcript; without them here, the ones that ran
+        // need not be copied.
+        drop(call.args);
+        self.records.push(ToolCallRecord::new(call.name, Arc::unwrap_or_clone(args), result));
     }
 
     fn end(&mut self, status: RunStatus, limit: Option<String>, text: String) {
@@ -423,9 +425,12 @@ impl Run {
     /// The result of stopping at the first open request, in call order: for a driver that has
     /// nobody to ask. Calls after it are dropped, as if they had not been made yet.
     ///
-    /// `None` while nothing is suspended.
+    /// `None` while nothing is suspended, or while a call before it has no result yet.
     pub fn halted(mut self) -> Option<RunResult> {
-        let at = self.open.iter().position(|call| matches!(call.phase, Phase::Suspended { .. }))?;
+        let at = self.open.iter().position(|call| call.result().is_none())?;
+        if !self.open.get(at).is_some_and(|call| matches!(call.phase, Phase::Suspended { .. })) {
+            return None;
+        }
         let mut open = std::mem::take(&mut self.open);
         open.truncate(at + 1);
         for call in &mut open {
@@ -471,7 +476,7 @@ impl Run {
     }
 
     /// The transcript. While calls are open it ends with the message that asks for them.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &Transcript {
         self.outcome.as_ref().map_or(&self.messages, |outcome| &outcome.messages)
     }
 
@@ -511,19 +516,5 @@ impl Run {
             Step::Wait => format!("running {} calls", self.open.len()),
             Step::Done(result) => format!("over ({})", result.status),
         }
-    }
-}
-
-/// Counts and states, no payloads.
-impl std::fmt::Debug for Run {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Run")
-            .field("run_id", &self.run_id)
-            .field("style", &self.style)
-            .field("messages", &self.messages().len())
-            .field("turns", &self.turns)
-            .field("open_calls", &self.open.len())
-            .field("state", &self.state())
-            .finish_non_exhaustive()
     }
 }

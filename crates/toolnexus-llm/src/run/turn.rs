@@ -7,7 +7,7 @@ use toolnexus_core::{Answer, Request, ToolResult};
 use super::event::{Args, ModelCall};
 
 /// Where a call stands.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) enum Phase {
     /// To be started: for the first time, or again with an answer.
     Planned,
@@ -23,7 +23,7 @@ pub(super) enum Phase {
 }
 
 /// One call of the turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) struct OpenCall {
     pub(super) call: ModelCall,
     /// The arguments it runs with: the model's, or what replaced them when it was started.

@@ -12,15 +12,14 @@ use toolnexus_core::{ContentPart, Style};
 
 use super::arguments::{call_from_json, call_from_text, generated_id};
 use super::body::Field;
-use super::lenient::{Text, UsageReader};
-use super::parts::{PartEncoder, Provenance, any_parts, as_part, parts_of, with_content};
+use super::lenient::{Count, Text};
+use super::parts::{PartEncoder, Provenance, as_part, parts_of, with_content};
 use super::{
-    Flow, InStreamError, RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Wire,
-    ended_early,
+    Flow, InStreamError, RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer,
+    Unreadable, Wire, ended_early,
 };
-use crate::error::invalid_response;
 use crate::run::{ModelAnswer, ModelCall};
-use crate::{ClientError, FinishReason, Message, Prompt, Usage};
+use crate::{ClientError, FinishReason, Message, Prompt, Transcript, Usage};
 
 pub(super) struct Anthropic;
 
@@ -91,9 +90,8 @@ impl Wire for Anthropic {
         let mut encoder = PartEncoder::new(Style::Anthropic);
         let (system, messages) = hoist_system(parts.system, parts.messages);
         let messages = with_blocks(messages, &mut encoder)?;
-        let mut body = RequestBody::default()
-            .string("model", parts.model)
-            .with("max_tokens", Field::Static(MAX_TOKENS));
+        let mut body =
+            RequestBody::default().string("model", parts.model).with("max_tokens", Field::Static(MAX_TOKENS));
         if !system.is_empty() {
             body = body.string("system", &system);
         }
@@ -107,7 +105,7 @@ impl Wire for Anthropic {
         Ok(Request { body, replaced: encoder.replaced })
     }
 
-    fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, ClientError> {
+    fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable> {
         #[derive(Deserialize)]
         struct Answer<'a> {
             #[serde(borrow, default)]
@@ -131,18 +129,20 @@ impl Wire for Anthropic {
             input: Option<&'a RawValue>,
         }
         let answer: Answer<'_> = serde_json::from_slice(body)
-            .map_err(|error| invalid_response(&format!("it is not a message ({error})"), body))?;
-        let raw = answer.content.ok_or_else(|| invalid_response("it has no content", body))?;
+            .map_err(|error| Unreadable(format!("it is not a message ({error})")))?;
+        let raw = answer.content.ok_or_else(|| Unreadable("it has no content".into()))?;
         let blocks: Vec<Block<'_>> = serde_json::from_str(raw.get())
-            .map_err(|error| invalid_response(&format!("its content is no list of blocks ({error})"), body))?;
+            .map_err(|error| Unreadable(format!("its content is no list of blocks ({error})")))?;
         let mut text = String::new();
         let mut calls = Vec::new();
         let empty = blocks.is_empty();
+        let mut all_named = true;
         for block in blocks {
             match block.kind.as_str() {
                 "text" => text.push_str(block.text.as_ref().map(Text::as_str).unwrap_or_default()),
                 "tool_use" => {
                     let id = block.id.map(|id| id.0.into_owned()).filter(|id| !id.is_empty());
+                    all_named &= id.is_some();
                     calls.push(call_from_json(
                         id.unwrap_or_else(|| generated_id(turn, calls.len())),
                         block.name.map(|name| name.0.into_owned()).unwrap_or_default(),
@@ -153,7 +153,8 @@ impl Wire for Anthropic {
             }
         }
         Ok(ModelAnswer {
-            message: (!empty).then(|| assistant(raw.get())),
+            message: (!empty)
+                .then(|| if all_named { assistant(raw.get()) } else { assistant(&with_ids(raw, &calls)) }),
             text,
             finish_reason: FinishReason::read(
                 !calls.is_empty(),
@@ -176,6 +177,17 @@ impl Wire for Anthropic {
     }
 }
 
+/// Content whose calls get the ids that their results name.
+fn with_ids(content: &RawValue, calls: &[ModelCall]) -> String {
+    let mut content: Value = serde_json::from_str(content.get()).unwrap_or_default();
+    let blocks = content.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+    let uses = blocks.filter(|block| block.get("type").is_some_and(|kind| kind == "tool_use"));
+    for (block, call) in uses.zip(calls) {
+        block.insert("id".into(), call.id.clone().into());
+    }
+    content.to_string()
+}
+
 /// The assistant message around content that is already JSON.
 fn assistant(content: &str) -> Message {
     Message::from_valid_json(format!(r#"{{"role":"assistant","content":{content}}}"#).into())
@@ -184,7 +196,7 @@ fn assistant(content: &str) -> Message {
 /// The messages with every part in its block.
 fn with_blocks<'a>(messages: Field<'a>, encoder: &mut PartEncoder) -> Result<Field<'a>, RefusedPart> {
     let messages: Vec<Cow<'a, Message>> = match messages {
-        Field::Transcript(all) if any_parts(all) => all.iter().map(Cow::Borrowed).collect(),
+        Field::Transcript(all) if all.may_hold_parts() => all.iter().map(Cow::Borrowed).collect(),
         Field::Messages(some) if some.iter().any(|message| message.may_hold_parts()) => some,
         untouched => return Ok(untouched),
     };
@@ -202,7 +214,8 @@ fn with_blocks<'a>(messages: Field<'a>, encoder: &mut PartEncoder) -> Result<Fie
 
 /// One entry of a content list: a part becomes its block, a tool result takes its parts inside.
 fn encode_entry(entry: &Value, encoder: &mut PartEncoder) -> Result<Value, RefusedPart> {
-    if let Some(part) = as_part(entry) {
+    // A text part is a block already, perhaps with keys of the provider's.
+    if let Some(part) = as_part(entry).filter(|part| !part.is_text()) {
         return encoder.block(&part, Provenance::Attached);
     }
     let parts = parts_of(entry);
@@ -224,8 +237,8 @@ fn encode_entry(entry: &Value, encoder: &mut PartEncoder) -> Result<Value, Refus
 
 /// System messages leave the transcript and join the system text. If nothing else is left, the
 /// last of them is sent as a user message: a request without messages is refused.
-fn hoist_system<'a>(system: &str, messages: &'a [Message]) -> (String, Field<'a>) {
-    if !messages.iter().any(Message::may_be_system) {
+fn hoist_system<'a>(system: &str, messages: &'a Transcript) -> (String, Field<'a>) {
+    if !messages.may_hold_system() {
         return (system.to_owned(), Field::Transcript(messages));
     }
     let (hoisted, sent): (Vec<&Message>, Vec<&Message>) =
@@ -264,11 +277,23 @@ struct Counts {
 
 impl Counts {
     fn update(&mut self, json: &str) {
-        let reader = UsageReader::new(json);
-        self.input = reader.get(&["input_tokens"]).or(self.input);
-        self.output = reader.get(&["output_tokens"]).or(self.output);
-        self.cache_read = reader.get(&["cache_read_input_tokens"]).or(self.cache_read);
-        self.cache_write = reader.get(&["cache_creation_input_tokens"]).or(self.cache_write);
+        #[derive(Deserialize)]
+        struct Reported {
+            #[serde(default)]
+            input_tokens: Option<Count>,
+            #[serde(default)]
+            output_tokens: Option<Count>,
+            #[serde(default)]
+            cache_read_input_tokens: Option<Count>,
+            #[serde(default)]
+            cache_creation_input_tokens: Option<Count>,
+        }
+        let Ok(reported) = serde_json::from_str::<Reported>(json) else { return };
+        let newer = |count: Option<Count>, known| count.map(|count| count.0).or(known);
+        self.input = newer(reported.input_tokens, self.input);
+        self.output = newer(reported.output_tokens, self.output);
+        self.cache_read = newer(reported.cache_read_input_tokens, self.cache_read);
+        self.cache_write = newer(reported.cache_creation_input_tokens, self.cache_write);
     }
 
     fn usage(&self) -> Usage {
@@ -391,8 +416,8 @@ impl StreamDecoder for AnthropicStream {
             content.extend(assembled);
             calls.extend(call);
         }
-        let message = (!content.is_empty())
-            .then(|| Message::from(json!({"role": "assistant", "content": content})));
+        let message =
+            (!content.is_empty()).then(|| Message::from(json!({"role": "assistant", "content": content})));
         Ok(ModelAnswer {
             message,
             text,
@@ -470,10 +495,13 @@ impl StreamedBlock {
         let given = |key: &str| self.start.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let id = Some(given("id")).filter(|id| !id.is_empty());
         let id = id.unwrap_or_else(|| generated_id(turn, position));
-        let given_input = self.start.get("input").filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
+        let given_input =
+            self.start.get("input").filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
         match given_input {
             // Some servers send the whole input at the start and no deltas.
-            Some(input) if self.input_json.is_empty() => call_from_text(id, given("name"), &input.to_string()),
+            Some(input) if self.input_json.is_empty() => {
+                call_from_text(id, given("name"), &input.to_string())
+            }
             _ => call_from_text(id, given("name"), &self.input_json),
         }
     }

@@ -4,8 +4,12 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde_json::Value;
+use toolnexus_core::http::Body;
 
-use crate::Message;
+use crate::{Message, Transcript};
+
+/// From this size on a piece is shared; a smaller one is cheaper to copy.
+const SHARED_FROM: usize = 4096;
 
 /// The JSON of one top-level key.
 pub(crate) enum Field<'a> {
@@ -16,7 +20,7 @@ pub(crate) enum Field<'a> {
     /// An array of messages, some of them written for this request alone.
     Messages(Vec<Cow<'a, Message>>),
     /// The whole transcript.
-    Transcript(&'a [Message]),
+    Transcript(&'a Transcript),
 }
 
 /// The top-level keys of a request, in order.
@@ -35,53 +39,93 @@ impl<'a> RequestBody<'a> {
         self.with(key, Field::Json(Value::from(text).to_string().into()))
     }
 
-    /// The body's text: one allocation, then copies of what is there.
-    pub(crate) fn to_bytes(&self) -> Bytes {
-        let size = self.fields.iter().map(|(key, field)| key.len() + 4 + field.len()).sum::<usize>() + 2;
-        let mut out = Vec::with_capacity(size);
-        out.push(b'{');
-        for (at, (key, field)) in self.fields.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
+    /// The body: long pieces are shared, the rest is copied between them.
+    pub(crate) fn to_body(&self) -> Body {
+        let mut out = Pieces::default();
+        let mut separator = "{\"";
+        for (key, field) in &self.fields {
             // Keys are ours: plain ASCII words.
-            out.push(b'"');
-            out.extend_from_slice(key.as_bytes());
-            out.extend_from_slice(b"\":");
+            out.copy(separator.as_bytes());
+            out.copy(key.as_bytes());
+            out.copy(b"\":");
             field.write(&mut out);
+            separator = ",\"";
         }
-        out.push(b'}');
-        out.into()
+        out.copy(if self.fields.is_empty() { b"{}" } else { b"}" });
+        out.finish()
     }
 }
 
 impl Field<'_> {
-    fn len(&self) -> usize {
+    fn write(&self, out: &mut Pieces) {
         match self {
-            Field::Json(json) => json.len(),
-            Field::Static(json) => json.len(),
-            Field::Messages(messages) => messages.iter().map(|m| m.json().len() + 1).sum::<usize>() + 2,
-            Field::Transcript(messages) => messages.iter().map(|m| m.json().len() + 1).sum::<usize>() + 2,
-        }
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        match self {
-            Field::Json(json) => out.extend_from_slice(json),
-            Field::Static(json) => out.extend_from_slice(json.as_bytes()),
-            Field::Messages(messages) => write_array(messages.iter().map(Cow::as_ref), out),
-            Field::Transcript(messages) => write_array(messages.iter(), out),
+            Field::Json(json) => out.share(json),
+            Field::Static(json) => out.copy(json.as_bytes()),
+            Field::Messages(messages) => {
+                let mut list = List::begin(out);
+                messages.iter().for_each(|message| list.entry(message.json()));
+                list.end();
+            }
+            Field::Transcript(messages) => {
+                let list = std::cell::RefCell::new(List::begin(out));
+                messages.each_json(
+                    |chunk| list.borrow_mut().entry(chunk),
+                    |message| list.borrow_mut().entry(message.json()),
+                );
+                list.into_inner().end();
+            }
         }
     }
 }
 
-fn write_array<'a>(messages: impl Iterator<Item = &'a Message>, out: &mut Vec<u8>) {
-    out.push(b'[');
-    for (at, message) in messages.enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(message.json());
+/// A JSON array in the making.
+struct List<'o> {
+    out: &'o mut Pieces,
+    separator: &'static [u8],
+}
+
+impl<'o> List<'o> {
+    fn begin(out: &'o mut Pieces) -> Self {
+        List { out, separator: b"[" }
     }
-    out.push(b']');
+
+    fn entry(&mut self, json: &Bytes) {
+        self.out.copy(self.separator);
+        self.out.share(json);
+        self.separator = b",";
+    }
+
+    fn end(self) {
+        self.out.copy(if self.separator == b"[" { b"[]" } else { b"]" });
+    }
+}
+
+#[derive(Default)]
+struct Pieces {
+    pieces: Vec<Bytes>,
+    /// What was copied since the last shared piece.
+    copied: Vec<u8>,
+}
+
+impl Pieces {
+    fn copy(&mut self, bytes: &[u8]) {
+        self.copied.extend_from_slice(bytes);
+    }
+
+    fn share(&mut self, bytes: &Bytes) {
+        if bytes.len() < SHARED_FROM {
+            return self.copy(bytes);
+        }
+        if !self.copied.is_empty() {
+            self.pieces.push(std::mem::take(&mut self.copied).into());
+        }
+        self.pieces.push(bytes.clone());
+    }
+
+    fn finish(mut self) -> Body {
+        if !self.copied.is_empty() {
+            self.pieces.push(self.copied.into());
+        }
+        self.pieces.into_iter().collect()
+    }
 }

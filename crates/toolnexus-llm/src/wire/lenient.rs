@@ -5,8 +5,6 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::Usage;
-
 /// A string that borrows from the input where it can. Anything that is no string reads as empty.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
@@ -59,33 +57,46 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A count: whole or fractional numbers read as such, anything else as 0.
-fn count(value: &serde_json::Value) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-    value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or(0.0) as u64)
-}
+/// A count: whole and fractional numbers read as such, anything else as 0.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Count(pub(super) u64);
 
-/// Reads a usage object; missing and odd fields are 0.
-pub(super) struct UsageReader(serde_json::Value);
-
-impl UsageReader {
-    pub(super) fn new(json: &str) -> Self {
-        UsageReader(serde_json::from_str(json).unwrap_or_default())
-    }
-
-    pub(super) fn get(&self, path: &[&str]) -> Option<u64> {
-        let found = path.iter().try_fold(&self.0, |value, key| value.get(key))?;
-        (!found.is_null()).then(|| count(found))
-    }
-
-    pub(super) fn openai(&self) -> Usage {
-        Usage {
-            prompt_tokens: self.get(&["prompt_tokens"]).unwrap_or(0),
-            completion_tokens: self.get(&["completion_tokens"]).unwrap_or(0),
-            total_tokens: self.get(&["total_tokens"]).unwrap_or(0),
-            cache_read_tokens: self.get(&["prompt_tokens_details", "cached_tokens"]).unwrap_or(0),
-            cache_write_tokens: 0,
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct CountVisitor;
+        impl<'de> Visitor<'de> for CountVisitor {
+            type Value = Count;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a count")
+            }
+            fn visit_u64<E>(self, n: u64) -> Result<Count, E> {
+                Ok(Count(n))
+            }
+            fn visit_i64<E>(self, n: i64) -> Result<Count, E> {
+                Ok(Count(u64::try_from(n).unwrap_or(0)))
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+            fn visit_f64<E>(self, n: f64) -> Result<Count, E> {
+                Ok(Count(n as u64))
+            }
+            fn visit_str<E>(self, _: &str) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            fn visit_unit<E>(self) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Count(0))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Count(0))
+            }
         }
-        .with_total()
+        deserializer.deserialize_any(CountVisitor)
     }
 }

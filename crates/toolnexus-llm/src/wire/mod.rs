@@ -25,13 +25,13 @@ pub(crate) use parts::RefusedPart;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 
 use crate::run::{ModelAnswer, ModelCall};
-use crate::{ClientError, Message, Prompt};
+use crate::{ClientError, Message, Prompt, Transcript};
 
 /// What a request says.
 pub(crate) struct RequestParts<'a> {
     pub(crate) model: &'a str,
     pub(crate) system: &'a str,
-    pub(crate) messages: &'a [Message],
+    pub(crate) messages: &'a Transcript,
     /// The serialised tool array; `None` without tools.
     pub(crate) tools: Option<Bytes>,
     pub(crate) streamed: bool,
@@ -82,7 +82,7 @@ pub(crate) trait Wire: Sync {
     fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart>;
 
     /// Reads a whole answer. `turn` numbers calls that came without an id.
-    fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, ClientError>;
+    fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable>;
 
     /// A decoder for a streamed answer.
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder>;
@@ -103,6 +103,10 @@ pub(crate) trait StreamDecoder: Send {
     /// The whole answer, once the stream has ended.
     fn finish(self: Box<Self>) -> Result<ModelAnswer, ClientError>;
 }
+
+/// Why a whole answer cannot be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable(pub(crate) String);
 
 /// An error object inside a stream, as it was sent.
 #[derive(Debug)]

@@ -12,13 +12,12 @@ use toolnexus_core::{ContentPart, Style};
 
 use super::arguments::{call_from_json, call_from_text, generated_id};
 use super::body::Field;
-use super::lenient::{Text, UsageReader};
-use super::parts::{PartEncoder, Provenance, any_parts, encoded, parts_of, with_content};
+use super::lenient::{Count, Text};
+use super::parts::{PartEncoder, Provenance, encoded, parts_of, with_content};
 use super::{
-    Flow, InStreamError, RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Wire,
-    ended_early,
+    Flow, InStreamError, RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer,
+    Unreadable, Wire, ended_early,
 };
-use crate::error::invalid_response;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{ClientError, FinishReason, Message, Prompt, Usage};
 
@@ -70,23 +69,22 @@ impl Wire for OpenAi {
         messages
             .iter()
             .rev()
-            .find(|message| message.role() == "assistant")
-            .and_then(|message| message.get("content")?.as_str().map(str::to_owned))
+            .filter(|message| message.role() == "assistant")
+            .find_map(|message| message.get("content")?.as_str().map(str::to_owned))
             .unwrap_or_default()
     }
 
     fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart> {
         let mut encoder = PartEncoder::new(Style::OpenAI);
-        let messages = if any_parts(parts.messages) {
+        let messages = if parts.messages.may_hold_parts() {
             Field::Messages(with_blocks(parts.messages, &mut encoder)?)
         } else {
             Field::Transcript(parts.messages)
         };
         let mut body = RequestBody::default().string("model", parts.model).with("messages", messages);
         if let Some(tools) = &parts.tools {
-            body = body
-                .with("tools", Field::Json(tools.clone()))
-                .with("tool_choice", Field::Static("\"auto\""));
+            body =
+                body.with("tools", Field::Json(tools.clone())).with("tool_choice", Field::Static("\"auto\""));
         }
         if parts.streamed {
             body = body
@@ -96,7 +94,7 @@ impl Wire for OpenAi {
         Ok(Request { body, replaced: encoder.replaced })
     }
 
-    fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, ClientError> {
+    fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable> {
         #[derive(Deserialize)]
         struct Completion<'a> {
             #[serde(borrow, default)]
@@ -112,40 +110,40 @@ impl Wire for OpenAi {
             finish_reason: Option<Text<'a>>,
         }
         let completion: Completion<'_> = serde_json::from_slice(body)
-            .map_err(|error| invalid_response(&format!("it is not a chat completion ({error})"), body))?;
+            .map_err(|error| Unreadable(format!("it is not a chat completion ({error})")))?;
         let choice = completion
             .choices
             .and_then(|choices| choices.into_iter().next())
-            .ok_or_else(|| invalid_response("it has no choices", body))?;
-        let raw = choice.message.ok_or_else(|| invalid_response("it has no choices[0].message", body))?;
-        let read: Assistant<'_> = serde_json::from_str(raw.get()).map_err(|error| {
-            invalid_response(&format!("its choices[0].message is no message ({error})"), body)
-        })?;
-        let calls: Vec<ModelCall> = read
-            .tool_calls
-            .unwrap_or_default()
+            .ok_or_else(|| Unreadable("it has no choices".into()))?;
+        let raw = choice.message.ok_or_else(|| Unreadable("it has no choices[0].message".into()))?;
+        let read: Assistant<'_> = serde_json::from_str(raw.get())
+            .map_err(|error| Unreadable(format!("its choices[0].message is no message ({error})")))?;
+        let asked = read.tool_calls.unwrap_or_default();
+        let all_named = asked.iter().all(|call| call.id.as_ref().is_some_and(|id| !id.as_str().is_empty()));
+        // An entry that is no function call is a call of no known tool: it is answered too.
+        let calls: Vec<ModelCall> = asked
             .into_iter()
             .enumerate()
-            .filter_map(|(at, call)| {
-                let function = call.function?;
+            .map(|(at, call)| {
+                let function = call.function.unwrap_or_default();
                 let id = call.id.map(|id| id.0.into_owned()).filter(|id| !id.is_empty());
-                Some(call_from_json(
+                call_from_json(
                     id.unwrap_or_else(|| generated_id(turn, at)),
                     function.name.map(|name| name.0.into_owned()).unwrap_or_default(),
                     function.arguments,
-                ))
+                )
             })
             .collect();
         let refusal = read.refusal.map(|refusal| refusal.0.into_owned()).filter(|text| !text.is_empty());
         let content = read.content.and_then(content_text);
         let empty = read.content.is_none_or(|content| content.get() == "null");
-        let message = if read.role.is_none_or(|role| role.as_str().is_empty())
-            || (empty && calls.is_empty() && refusal.is_none())
-        {
-            repaired(raw, empty && calls.is_empty() && refusal.is_none())
-        } else {
+        let says_nothing = empty && calls.is_empty() && refusal.is_none();
+        let has_role = read.role.is_some_and(|role| !role.as_str().is_empty());
+        let message = if has_role && all_named && !says_nothing {
             // The provider's own bytes, shared with the response body.
             Message::from_valid_json(body.slice_ref(raw.get().as_bytes()))
+        } else {
+            repaired(raw, says_nothing, &calls)
         };
         Ok(ModelAnswer {
             message: Some(message),
@@ -155,7 +153,7 @@ impl Wire for OpenAi {
                 choice.finish_reason.as_ref().map(Text::as_str),
             ),
             calls,
-            usage: completion.usage.map(|usage| UsageReader::new(usage.get()).openai()).unwrap_or_default(),
+            usage: completion.usage.map(read_usage).unwrap_or_default(),
         })
     }
 
@@ -252,7 +250,7 @@ struct Call<'a> {
     function: Option<Function<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Function<'a> {
     #[serde(borrow, default)]
     name: Option<Text<'a>>,
@@ -260,27 +258,60 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
+/// Reads a usage object; missing and odd fields are 0.
+fn read_usage(usage: &RawValue) -> Usage {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Reported {
+        prompt_tokens: Count,
+        completion_tokens: Count,
+        total_tokens: Count,
+        prompt_tokens_details: Option<Details>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Details {
+        cached_tokens: Count,
+    }
+    let reported: Reported = serde_json::from_str(usage.get()).unwrap_or_default();
+    Usage {
+        prompt_tokens: reported.prompt_tokens.0,
+        completion_tokens: reported.completion_tokens.0,
+        total_tokens: reported.total_tokens.0,
+        cache_read_tokens: reported.prompt_tokens_details.unwrap_or_default().cached_tokens.0,
+        cache_write_tokens: 0,
+    }
+    .with_total()
+}
+
 /// The text of a content: a string, or the text parts of an array.
 fn content_text(content: &RawValue) -> Option<String> {
     match serde_json::from_str::<Value>(content.get()).ok()? {
         Value::String(text) => Some(text),
         Value::Array(parts) => {
-            Some(parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
+            let texts = parts.iter().filter(|part| part.get("type").is_none_or(|kind| kind == "text"));
+            Some(texts.filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
         }
         _ => None,
     }
 }
 
-/// A message that providers would not read back as it is: its role is added, and an empty one
-/// gets an empty text.
-fn repaired(raw: &RawValue, empty: bool) -> Message {
+/// A message that providers would not read back as it is: its role is added, one that says
+/// nothing gets an empty text, and its calls get the ids that their results name.
+fn repaired(raw: &RawValue, says_nothing: bool, calls: &[ModelCall]) -> Message {
     let mut value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
     if let Value::Object(map) = &mut value {
         if map.get("role").and_then(Value::as_str).is_none_or(str::is_empty) {
             map.insert("role".into(), "assistant".into());
         }
-        if empty {
+        if says_nothing {
             map.insert("content".into(), "".into());
+        }
+        let entries = map.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten();
+        for (entry, call) in entries.zip(calls) {
+            if let Value::Object(entry) = entry {
+                entry.insert("id".into(), call.id.clone().into());
+            }
         }
     }
     Message::from(value)
@@ -374,10 +405,14 @@ impl StreamDecoder for OpenAiStream {
         // What is not JSON, or not a chunk, is a comment of some proxy.
         let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(payload) else { return Ok(Flow::More) };
         if let Some(error) = chunk.error.filter(|error| error.get() != "null") {
-            return Err(InStreamError(error.get().to_owned()));
+            // Some gateways put the error into a chunk: what surrounds it there says nothing.
+            return Err(InStreamError(match chunk.choices {
+                Some(_) => format!("{{\"error\":{}}}", error.get()),
+                None => String::from_utf8_lossy(payload).into_owned(),
+            }));
         }
         if let Some(usage) = chunk.usage.filter(|usage| usage.get() != "null") {
-            self.usage = UsageReader::new(usage.get()).openai();
+            self.usage = read_usage(usage);
         }
         let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else {
             return Ok(Flow::More);

@@ -74,8 +74,9 @@ impl PartEncoder {
     pub(super) fn content(&mut self, content: &[Value]) -> Result<Vec<Value>, RefusedPart> {
         content
             .iter()
-            .map(|entry| match as_part(entry) {
+            .map(|entry| match as_part(entry).filter(|part| !part.is_text()) {
                 Some(part) => self.block(&part, Provenance::Attached),
+                // A text part is a block already, perhaps with keys of the provider's.
                 None => Ok(entry.clone()),
             })
             .collect()
@@ -90,11 +91,6 @@ pub(super) fn as_part(value: &Value) -> Option<ContentPart> {
 /// The parts that a tool's entry in the transcript carries.
 pub(super) fn parts_of(entry: &Value) -> Vec<ContentPart> {
     entry.get("parts").and_then(Value::as_array).into_iter().flatten().filter_map(as_part).collect()
-}
-
-/// Whether encoding has anything to do for these messages.
-pub(super) fn any_parts(messages: &[Message]) -> bool {
-    messages.iter().any(Message::may_hold_parts)
 }
 
 /// A message whose content list is encoded; the message itself if there is nothing to encode.

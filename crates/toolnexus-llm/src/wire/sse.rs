@@ -25,6 +25,7 @@ impl LineSplitter {
         while let Some(end) = memchr::memchr(b'\n', piece) {
             let (line, rest) = piece.split_at(end);
             piece = rest.get(1..).unwrap_or_default();
+            self.check(line)?;
             if self.partial.is_empty() {
                 on_line(without_return(line))?;
             } else {
@@ -33,11 +34,13 @@ impl LineSplitter {
                 on_line(without_return(&whole))?;
             }
         }
-        if self.partial.len() + piece.len() > LINE_LIMIT {
-            return Err(LineTooLong.into());
-        }
+        self.check(piece)?;
         self.partial.extend_from_slice(piece);
         Ok(())
+    }
+
+    fn check(&self, more: &[u8]) -> Result<(), LineTooLong> {
+        if self.partial.len() + more.len() > LINE_LIMIT { Err(LineTooLong) } else { Ok(()) }
     }
 
     /// What was left when the stream ended: a last line without its end.

@@ -1,0 +1,100 @@
+//! Where requests go, and what every one of them carries.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, Url};
+
+use crate::client::ClientInner;
+use crate::error::invalid_response;
+use crate::wire::{supported, wire};
+use crate::{ClientError, ClientOptions, key};
+
+/// The address, the headers and the credential of a run's requests.
+pub(crate) struct Endpoint {
+    pub(crate) url: Url,
+    /// Scheme, host and port: what an error may name.
+    pub(crate) origin: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) secret: SecretString,
+}
+
+impl ClientInner {
+    /// The endpoint of a run that begins now.
+    ///
+    /// A key that was given is used as it is, so the endpoint is worked out once; a key in the
+    /// environment is looked up anew.
+    pub(crate) fn endpoint(&self) -> Result<Arc<Endpoint>, ClientError> {
+        if let Some(known) = self.endpoint.get() {
+            return Ok(Arc::clone(known));
+        }
+        let endpoint = Arc::new(Endpoint::of(&self.options)?);
+        if !self.options.api_key.expose_secret().is_empty() {
+            // Another run may have been faster; both came to the same.
+            let _ = self.endpoint.set(Arc::clone(&endpoint));
+        }
+        Ok(endpoint)
+    }
+}
+
+impl Endpoint {
+    /// Checks the options and puts the endpoint together.
+    fn of(options: &ClientOptions) -> Result<Self, ClientError> {
+        supported(options.style)?;
+        if options.base_url.trim().is_empty() {
+            return Err(ClientError::Config("base_url is empty: set it to the provider's address".into()));
+        }
+        if options.model.is_empty() {
+            return Err(ClientError::Config("model is empty: set it to the model's name".into()));
+        }
+        let base = options.base_url.trim().trim_end_matches('/');
+        let parsed = parse(base)?;
+        let credential = key::resolve(options, &parsed)?;
+        let dialect = wire(options.style);
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        for (name, value) in dialect.headers(credential.value.expose_secret()) {
+            let mut value = value.map_err(|()| {
+                ClientError::Config(format!(
+                    "the API key from {} holds characters that no HTTP header allows",
+                    credential.origin
+                ))
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        for (name, value) in &options.headers {
+            let invalid = || {
+                ClientError::Config(format!(
+                    "the header \"{name}\" holds characters that HTTP does not allow"
+                ))
+            };
+            let parsed = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
+            headers.insert(parsed, HeaderValue::try_from(value.as_str()).map_err(|_| invalid())?);
+        }
+        Ok(Endpoint {
+            url: parse(&dialect.endpoint(base))?,
+            origin: parsed.origin().ascii_serialization(),
+            headers,
+            secret: credential.value,
+        })
+    }
+
+    /// An answer of this endpoint that cannot be read.
+    pub(crate) fn unreadable(&self, problem: &str, body: &[u8]) -> ClientError {
+        invalid_response(problem, body, self.secret.expose_secret())
+    }
+}
+
+fn parse(url: &str) -> Result<Url, ClientError> {
+    let parsed = Url::parse(url).map_err(|error| {
+        ClientError::Config(format!("base_url cannot be read ({error}): it must be an http or https URL"))
+    })?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(ClientError::Config(format!(
+            "base_url has the scheme \"{}\": it must be an http or https URL",
+            parsed.scheme()
+        )));
+    }
+    Ok(parsed)
+}
