@@ -1,1 +1,49 @@
-//! Placeholder.
+//! MCP servers as sources of tools: the client side, on the official `rmcp` crate.
+//!
+//! A document (`mcp.json`) is parsed into an [`McpConfig`], [`load_mcp`] connects every server in
+//! it over stdio or streamable HTTP, and each remote tool becomes an ordinary
+//! [`Tool`](toolnexus_core::Tool). One bad server never costs the others: it ends as `failed` with
+//! a stable message, which never shows a secret.
+//!
+//! Where to look:
+//! * `config`: the document, its entries, headers with placeholders.
+//! * `load`, `connect`, `listing`: from an entry to tools; `inventory` lists without keeping.
+//! * `live`: a connection that stands, and its end; `source`: all of them together.
+//! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
+//! * `child`, `stdio`, `http`: the wires. `wire` reads what comes, before rmcp decodes it.
+//! * `failure`: kinds, phases, and how a failure reads.
+
+mod call;
+mod child;
+mod config;
+mod connect;
+mod failure;
+mod filter;
+mod handler;
+mod http;
+mod inventory;
+mod listing;
+mod live;
+mod load;
+mod naming;
+mod options;
+mod progress;
+mod request;
+mod result;
+mod source;
+mod stdio;
+mod wire;
+
+pub use config::{
+    DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, HeaderShape, Headers, McpConfig, McpConfigError,
+    McpConfigInput, McpServerConfig, ServerKind, expand_env_headers, header_shape, parse_mcp_config,
+    parse_mcp_config_file,
+};
+pub use connect::McpServerInfo;
+pub use failure::{McpFailure, McpFailureKind, McpPhase};
+pub use inventory::{McpInventory, ToolInfo, list_mcp_tools};
+pub use load::{connect_mcp_server, load_mcp, load_mcp_with, load_mcp_with_context};
+pub use naming::mcp_tool_name;
+pub use options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent, OnServer};
+pub use source::{McpConnection, McpSource};
+pub use toolnexus_core::{SourceStatus as McpStatus, sanitize};

@@ -1,1 +1,49 @@
-//! Placeholder.
+//! The built-in tools: a shell and files for an agent, with no wiring.
+//!
+//! | tool | what it does |
+//! |---|---|
+//! | `bash` | runs one command in its own process group |
+//! | `read` | reads a text file, whole or by lines, or a media file as a part |
+//! | `glob` | lists the files whose path matches a pattern |
+//!
+//! [`select_builtins`] gives the tools that a [`BuiltinsConfig`] leaves on; they hold nothing
+//! between calls and need no shutdown. Whatever goes wrong inside a tool is a result with
+//! `is_error` set and a message that starts with the tool's name.
+//!
+//! ```
+//! use toolnexus_tools::{BuiltinsConfig, select_builtins};
+//!
+//! let config = BuiltinsConfig {
+//!     tools: [("bash".to_string(), false)].into(),
+//!     base_dir: Some("project".into()),
+//!     confine_to_base_dir: true,
+//!     ..Default::default()
+//! };
+//! let names: Vec<String> = select_builtins(Some(&config)).unwrap().into_iter().map(|t| t.name).collect();
+//! assert_eq!(names, ["read", "glob"]);
+//! ```
+//!
+//! Confinement is a promise about the paths that a model passes as arguments. It is no sandbox: a
+//! command run by `bash` reaches whatever the process can reach.
+
+mod args;
+mod bash;
+mod builtin;
+mod capture;
+mod catalogue;
+mod command_output;
+mod config;
+mod glob;
+mod job;
+mod media;
+mod output_pipe;
+mod paths;
+mod pattern;
+#[cfg(target_os = "linux")]
+mod process_table;
+mod read;
+mod search;
+mod shell;
+
+pub use catalogue::{BUILTIN_NAMES, builtins_enabled, create_builtin_tools, select_builtins};
+pub use config::{BuiltinLimits, BuiltinsConfig, BuiltinsError};

@@ -1,0 +1,67 @@
+//! The processes of this machine, as Linux's `/proc` tells of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How often [`eventually`] looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The numbers of all processes that descend from this one, ended but unreaped ones included.
+pub fn descendants() -> BTreeSet<u32> {
+    let parents: BTreeMap<u32, u32> =
+        numbers().into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut family = BTreeSet::from([std::process::id()]);
+    loop {
+        let before = family.len();
+        family.extend(
+            parents
+                .iter()
+                .filter(|(_, parent)| family.contains(parent))
+                .map(|(pid, _)| *pid)
+                .collect::<Vec<_>>(),
+        );
+        if family.len() == before {
+            family.remove(&std::process::id());
+            return family;
+        }
+    }
+}
+
+/// The numbers of all living processes that were started with the environment variable `name` set
+/// to `value`, whoever their parent is by now.
+pub fn with_variable(name: &str, value: &str) -> BTreeSet<u32> {
+    let wanted = format!("{name}={value}").into_bytes();
+    numbers()
+        .into_iter()
+        .filter(|pid| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == wanted)
+        })
+        .collect()
+}
+
+/// Waits until `condition` holds, at most for `limit`; tells whether it does.
+pub async fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = tokio::time::Instant::now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if tokio::time::Instant::now() >= end {
+            return false;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn numbers() -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The parent of a process. Its name comes before it in parentheses and may hold anything.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,84 @@
+//! `toolnexus mcp list`.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use toolnexus::mcp::{McpConnection, McpStatus};
+use toolnexus::{BuiltinsConfig, Toolkit, ToolkitSources as _};
+
+use super::document;
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::loading::{self, Sources};
+use crate::render::{count, failure_lines, plain};
+use crate::screen::{Paint, Screen};
+
+/// Carries the command out.
+pub(crate) async fn servers(
+    mcp: Option<PathBuf>,
+    json: bool,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let config = loading::find_config(mcp.as_deref())?;
+    let (path, mcp) = config.unzip();
+    let sources = Sources { mcp, builtins: Some(BuiltinsConfig::off()), ..Default::default() };
+    let toolkit = loading::load(sources, None, screen, interrupt).await?;
+    let printed = match (&path, json) {
+        (_, true) => document(screen, &as_json(&toolkit, path.as_deref())),
+        (None, false) => {
+            screen.note("no mcp.json and no .mcp.json here; name a configuration with --mcp FILE");
+            Ok(())
+        }
+        (Some(path), false) => screen.answer(&text(&toolkit, path)),
+    };
+    toolkit.close().await;
+    printed?;
+    Ok(Exit::Done)
+}
+
+fn connections(toolkit: &Toolkit) -> Vec<McpConnection> {
+    toolkit.mcp().map(|source| source.connections.clone()).unwrap_or_default()
+}
+
+fn as_json(toolkit: &Toolkit, path: Option<&std::path::Path>) -> Value {
+    let servers: Vec<Value> = connections(toolkit)
+        .iter()
+        .map(|connection| {
+            json!({
+                "name": connection.name(),
+                "status": connection.status(),
+                "tools": connection.tools().iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+                "protocolVersion": connection.protocol_version(),
+                "error": connection.error().map(ToString::to_string),
+                "stderr": connection.error().map(|_| connection.stderr()),
+            })
+        })
+        .collect();
+    json!({"config": path, "servers": servers})
+}
+
+fn text(toolkit: &Toolkit, path: &std::path::Path) -> String {
+    let paint = Paint::stdout();
+    let connections = connections(toolkit);
+    let widest =
+        connections.iter().map(|connection| connection.name().chars().count()).max().unwrap_or_default();
+    let mut out = String::new();
+    for connection in &connections {
+        let name = plain(connection.name());
+        let gap = " ".repeat(widest.saturating_sub(name.chars().count()) + 2);
+        let (mark, rest) = match connection.status() {
+            McpStatus::Connected => (paint.good("connected"), count(connection.tools().len(), "tool")),
+            McpStatus::Disabled => (paint.dim("disabled "), "switched off in the configuration".to_owned()),
+            McpStatus::Failed => {
+                let lines = connection.error().map(failure_lines).unwrap_or_default();
+                (paint.bad("failed   "), lines.join(&format!("\n{}", " ".repeat(widest + 13))))
+            }
+        };
+        out.push_str(&format!("{}{gap}{mark}  {rest}\n", paint.name(&name)));
+    }
+    if connections.is_empty() {
+        out.push_str(&format!("{} names no server\n", path.display()));
+    }
+    out
+}

@@ -1,0 +1,318 @@
+//! A run for people: the answer as it is written, and one line for each tool call.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use toolnexus::client::FinishReason;
+use toolnexus::{Request, RunResult, RunStatus, StreamEvent, Toolkit, ToolkitSources as _};
+
+use super::text::{arguments, count, duration, grouped, one_line, plain_lines};
+use super::{Render, failures};
+use crate::exit::Failure;
+use crate::provider::Choice;
+use crate::screen::{Paint, Screen};
+use crate::timing;
+
+/// How many lines of an edit's diff are shown.
+const DIFF_LINES: usize = 40;
+
+/// Shows a run on a terminal, or as notes beside an answer that goes elsewhere.
+pub(crate) struct Human {
+    screen: Screen,
+    paint: Paint,
+    model: String,
+    started: Instant,
+    /// Whether text goes to stdout as it comes. Otherwise it waits until it is known to be the
+    /// answer: what a model says before it calls a tool is none.
+    live: bool,
+    /// The text of this turn that waits.
+    waiting: String,
+    /// Whether this turn has written to stdout, and whether that ended with a line break.
+    written: Option<bool>,
+    calls: HashMap<String, Call>,
+}
+
+struct Call {
+    args: Map<String, Value>,
+    started: Instant,
+}
+
+impl Human {
+    pub(crate) fn new(screen: &Screen, live: bool) -> Self {
+        Human {
+            screen: screen.clone(),
+            paint: screen.paint(),
+            model: String::new(),
+            started: Instant::now(),
+            live,
+            waiting: String::new(),
+            written: None,
+            calls: HashMap::new(),
+        }
+    }
+
+    /// The run begins now.
+    pub(crate) fn begin(&mut self, model: &str) {
+        model.clone_into(&mut self.model);
+        self.started = Instant::now();
+        self.wait();
+    }
+
+    fn text(&mut self, delta: &str) -> io::Result<()> {
+        if !self.live {
+            self.waiting.push_str(delta);
+            return Ok(());
+        }
+        if delta.is_empty() {
+            return Ok(());
+        }
+        if self.written.is_none() && self.spaced() {
+            self.screen.note("");
+        }
+        self.written = Some(delta.ends_with('\n'));
+        self.show(delta)
+    }
+
+    /// Writes to stdout; what a terminal would obey is shown instead.
+    fn show(&self, text: &str) -> io::Result<()> {
+        if self.screen.stdout_is_terminal() {
+            self.screen.answer(&plain_lines(text))
+        } else {
+            self.screen.answer(text)
+        }
+    }
+
+    /// The text so far was not the answer.
+    fn set_aside(&mut self) -> io::Result<()> {
+        self.end_line()?;
+        let text = std::mem::take(&mut self.waiting);
+        if !text.trim().is_empty() {
+            self.screen.note(&self.paint.dim(plain_lines(text.trim_end()).trim_start_matches('\n')));
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        let Some(ended) = self.written.take() else { return Ok(()) };
+        if !ended {
+            self.screen.answer("\n")?;
+        }
+        if self.spaced() {
+            self.screen.note("");
+        }
+        Ok(())
+    }
+
+    /// Whether text and notes meet on one screen, where empty lines keep them apart.
+    fn spaced(&self) -> bool {
+        self.live && self.screen.shares_notes()
+    }
+
+    fn call(&mut self, id: &str, args: &Map<String, Value>) {
+        self.calls.insert(id.to_owned(), Call { args: args.clone(), started: Instant::now() });
+    }
+
+    fn result(
+        &mut self,
+        id: &str,
+        name: &str,
+        output: &str,
+        is_error: bool,
+        metadata: Option<&Map<String, Value>>,
+    ) {
+        let call = self.calls.remove(id);
+        let time = timing::take(id).or_else(|| call.as_ref().map(|call| call.started.elapsed()));
+        let time = duration(time.unwrap_or_default());
+        let args = call.map(|call| arguments(&call.args)).unwrap_or_default();
+        let mark = if is_error { self.paint.bad("✗") } else { self.paint.good("✓") };
+        // What is left of the line: the longer half goes to the outcome.
+        let room = self.screen.width().saturating_sub(name.chars().count() + time.len() + 11).max(20);
+        let args = one_line(&args, room * 2 / 5);
+        let output = match one_line(output, room.saturating_sub(args.chars().count())) {
+            empty if empty.is_empty() => self.paint.dim("(no output)"),
+            text if is_error => self.paint.warn(&text),
+            text => text,
+        };
+        self.screen.note(&format!(
+            "{mark} {}({}) → {output} {}",
+            self.paint.name(name),
+            self.paint.dim(&args),
+            self.paint.dim(&format!("· {time}")),
+        ));
+        if let Some(diff) = metadata.and_then(|metadata| metadata.get("diff")).and_then(Value::as_str) {
+            self.diff(diff);
+        }
+    }
+
+    fn diff(&self, diff: &str) {
+        let mut lines: Vec<String> = Vec::new();
+        for line in diff.lines().take(DIFF_LINES) {
+            let line = one_line_kept(line, self.screen.width().saturating_sub(4));
+            lines.push(match line.as_bytes().first() {
+                Some(b'+') => format!("    {}", self.paint.good(&line)),
+                Some(b'-') => format!("    {}", self.paint.bad(&line)),
+                _ => format!("    {}", self.paint.dim(&line)),
+            });
+        }
+        let left = diff.lines().count().saturating_sub(DIFF_LINES);
+        if left > 0 {
+            lines.push(self.paint.dim(&format!("    … {} more", count(left, "line"))));
+        }
+        if !lines.is_empty() {
+            self.screen.note(&lines.join("\n"));
+        }
+    }
+
+    fn done(&mut self, result: &RunResult) -> io::Result<()> {
+        self.screen.idle();
+        let paint = self.paint.clone();
+        match result.status {
+            RunStatus::Done => {
+                if self.live {
+                    self.end_line()?;
+                } else {
+                    self.waiting.clear();
+                    let gap = if result.text.ends_with('\n') { "" } else { "\n" };
+                    self.show(&format!("{}{gap}", result.text))?;
+                }
+            }
+            RunStatus::Incomplete => {
+                self.set_aside()?;
+                self.screen.note(&format!("{} {}", paint.warn("incomplete:"), why_incomplete(result)));
+            }
+            RunStatus::Pending => {
+                self.set_aside()?;
+                if let Some(request) = &result.pending {
+                    self.screen.note(&format!("{} {}", paint.warn("pending:"), asked(request)));
+                }
+            }
+        }
+        match result.finish_reason {
+            Some(FinishReason::Length) => {
+                self.screen.note(&format!(
+                    "{} the model's token limit cut the answer short",
+                    paint.warn("warning:")
+                ));
+            }
+            Some(FinishReason::ContentFilter) => {
+                self.screen.note(&format!("{} the provider held the answer back", paint.warn("warning:")));
+            }
+            _ => {}
+        }
+        self.screen.note(&paint.dim(&self.summary(result)));
+        Ok(())
+    }
+
+    fn summary(&self, result: &RunResult) -> String {
+        let mut parts = vec![
+            result.status.to_string(),
+            count(result.turns as usize, "turn"),
+            count(result.tool_call_count, "tool call"),
+        ];
+        if result.usage.total_tokens > 0 {
+            parts.push(format!(
+                "{} tokens ({} in, {} out)",
+                grouped(result.usage.total_tokens),
+                grouped(result.usage.prompt_tokens),
+                grouped(result.usage.completion_tokens)
+            ));
+        }
+        parts.push(duration(self.started.elapsed()));
+        parts.join(" · ")
+    }
+
+    fn wait(&self) {
+        let names = self.calls.len();
+        if names == 0 {
+            self.screen.busy(format!("waiting for {}", self.model));
+        } else {
+            self.screen.busy(format!("running {}", count(names, "tool")));
+        }
+    }
+}
+
+impl Render for Human {
+    fn toolkit(&mut self, toolkit: &Toolkit, choice: &Choice) -> io::Result<()> {
+        for (name, reason) in failures(toolkit) {
+            let text = reason.join("\n");
+            self.screen.note(&format!("{} MCP server {name} {text}", self.paint.warn("warning:")));
+        }
+        let summary = format!("{} at {} · {}", choice.model, choice.host, tools_in_words(toolkit));
+        self.screen.note(&self.paint.dim(&summary));
+        // Without tools every text is the answer.
+        self.live |= toolkit.snapshot().tools().is_empty();
+        self.begin(&choice.model);
+        Ok(())
+    }
+
+    fn event(&mut self, event: &StreamEvent) -> io::Result<()> {
+        match event {
+            StreamEvent::Text { delta } => return self.text(delta),
+            StreamEvent::ToolCall { id, args, .. } => {
+                self.set_aside()?;
+                self.call(id, args);
+                self.wait();
+            }
+            StreamEvent::ToolResult { id, name, output, is_error, metadata, .. } => {
+                self.result(id, name, output, *is_error, metadata.as_ref());
+                self.wait();
+            }
+            StreamEvent::Pending { .. } => self.screen.idle(),
+            StreamEvent::Done { result } => return self.done(result),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn failure(&mut self, _failure: &Failure) -> io::Result<()> {
+        self.screen.idle();
+        self.set_aside()
+    }
+}
+
+/// A line whose blanks mean something, cut and made safe.
+fn one_line_kept(line: &str, width: usize) -> String {
+    console::truncate_str(&super::text::plain(line), width, "…").into_owned()
+}
+
+/// `7 tools (4 builtin, 2 mcp, 1 skill), 2 skills`.
+fn tools_in_words(toolkit: &Toolkit) -> String {
+    let snapshot = toolkit.snapshot();
+    let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
+    for tool in snapshot.tools() {
+        *sources.entry(tool.source.as_str()).or_default() += 1;
+    }
+    let by_source: Vec<String> =
+        sources.iter().map(|(source, number)| format!("{number} {source}")).collect();
+    let mut text = count(snapshot.tools().len(), "tool");
+    if !by_source.is_empty() {
+        text = format!("{text} ({})", by_source.join(", "));
+    }
+    match toolkit.skills().map_or(0, |skills| skills.skills().len()) {
+        0 => text,
+        number => format!("{text}, {}", count(number, "skill")),
+    }
+}
+
+fn why_incomplete(result: &RunResult) -> String {
+    match result.limit.as_deref() {
+        Some(toolnexus::client::limits::MAX_TURNS) => format!(
+            "the model still wanted tools after {}; raise --max-turns or ask for less",
+            count(result.turns as usize, "turn")
+        ),
+        Some(toolnexus::client::limits::CONTENT_PART) => plain_lines(&result.text).into_owned(),
+        Some(limit) => format!("the run reached its limit {limit}"),
+        None => "the run was stopped by a limit".into(),
+    }
+}
+
+/// What an open request asks, for people.
+pub(crate) fn asked(request: &Request) -> String {
+    let mut text = plain_lines(&request.prompt).into_owned();
+    if let Some(url) = request.url.as_deref().filter(|url| !request.prompt.contains(url)) {
+        text = format!("{text}\n  {}", plain_lines(url));
+    }
+    format!("{text}\n  a tool waits for this answer; run the command in a terminal to give it")
+}

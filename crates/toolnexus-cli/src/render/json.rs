@@ -1,0 +1,52 @@
+//! A run as lines of JSON on stdout.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::json;
+use toolnexus::{StreamEvent, Toolkit, ToolkitSources as _};
+
+use super::Render;
+use crate::exit::Failure;
+use crate::provider::Choice;
+use crate::screen::Screen;
+
+/// Writes each event as it is, one a line.
+pub(crate) struct Json {
+    screen: Screen,
+}
+
+impl Json {
+    pub(crate) fn new(screen: &Screen) -> Self {
+        Json { screen: screen.clone() }
+    }
+
+    fn line(&self, value: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_string(value)?;
+        line.push('\n');
+        self.screen.answer(&line)
+    }
+}
+
+impl Render for Json {
+    fn toolkit(&mut self, toolkit: &Toolkit, choice: &Choice) -> io::Result<()> {
+        self.line(&json!({
+            "type": "toolkit",
+            "model": choice.model,
+            "style": choice.style,
+            "host": choice.host,
+            "servers": toolkit.mcp_status(),
+            "tools": toolkit.snapshot().tools().len(),
+            "skills": toolkit.skills().map_or(0, |skills| skills.skills().len()),
+            "errors": toolkit.errors(),
+        }))
+    }
+
+    fn event(&mut self, event: &StreamEvent) -> io::Result<()> {
+        self.line(event)
+    }
+
+    fn failure(&mut self, failure: &Failure) -> io::Result<()> {
+        self.line(&json!({"type": "error", "message": failure.message, "exit_code": failure.exit.code()}))
+    }
+}

@@ -1,0 +1,109 @@
+//! `toolnexus run`.
+
+use std::io::{self, IsTerminal as _};
+
+use tokio::time::Instant;
+use toolnexus::client::StreamOptions;
+use toolnexus::{ClientOptions, Prompt, Toolkit, create_client};
+
+use crate::cli::RunArgs;
+use crate::exit::{Exit, Failure, timed_out};
+use crate::interrupt::Interrupt;
+use crate::loading::{self, Sources};
+use crate::provider::{self, Choice, Key, Wanted};
+use crate::render::{Human, Json, Render};
+use crate::screen::Screen;
+use crate::{person, prompt, session};
+
+/// What is sent where no key is wanted: some servers refuse an empty one.
+const PLACEHOLDER_KEY: &str = "unused";
+
+/// Carries the command out.
+pub(crate) async fn run(args: RunArgs, screen: &Screen, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let mut render: Box<dyn Render> = if args.json {
+        Box::new(Json::new(screen))
+    } else {
+        Box::new(Human::new(screen, screen.stdout_is_terminal()))
+    };
+    let ended = prepare_and_ask(args, render.as_mut(), screen, interrupt).await;
+    if let Err(failure) = &ended
+        && failure.exit != Exit::StdoutClosed
+    {
+        // The failure itself is the news, also when nobody reads stdout any more.
+        let _ = render.failure(failure);
+    }
+    ended
+}
+
+async fn prepare_and_ask(
+    args: RunArgs,
+    render: &mut dyn Render,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    let wanted = Wanted {
+        base_url: args.model.base_url.clone(),
+        style: args.model.style.map(Into::into),
+        model: args.model.model.clone(),
+        api_key_env: args.model.api_key_env.clone(),
+    };
+    // Everything that can be wrong by itself is looked at before anything is started.
+    let choice = provider::choose(&wanted, |name| std::env::var(name).ok())?;
+    let sources = Sources::find(&args.sources)?;
+    let prompt = prompt::read(args.prompt.clone(), screen, interrupt).await?;
+    let wait_for = io::stdin().is_terminal().then(|| person::resolver(screen));
+    let deadline = args.timeout.and_then(|time| Instant::now().checked_add(time));
+    let toolkit = before(deadline, loading::load(sources, wait_for, screen, interrupt)).await?;
+    let options = client_options(&args, &choice, deadline);
+    let ended = ask(prompt, options, &choice, &toolkit, render, interrupt).await;
+    toolkit.close().await;
+    ended
+}
+
+/// Loads, or gives up at the deadline: dropping a load ends what it has started.
+async fn before(
+    deadline: Option<Instant>,
+    loading: impl Future<Output = Result<Toolkit, Failure>>,
+) -> Result<Toolkit, Failure> {
+    let Some(deadline) = deadline else { return loading.await };
+    let late = |_| Err(timed_out("not every MCP server has answered"));
+    tokio::time::timeout_at(deadline, loading).await.unwrap_or_else(late)
+}
+
+async fn ask(
+    prompt: String,
+    options: ClientOptions,
+    choice: &Choice,
+    toolkit: &Toolkit,
+    render: &mut dyn Render,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
+    render.toolkit(toolkit, choice)?;
+    let client = create_client(options);
+    let options = StreamOptions { cancel: Some(interrupt.token()), ..Default::default() };
+    let stream = client.stream_with(Prompt::Text(prompt), toolkit, options);
+    let result = session::drive(stream, render, choice, interrupt).await?;
+    Ok(session::exit_of(&result))
+}
+
+fn client_options(args: &RunArgs, choice: &Choice, deadline: Option<Instant>) -> ClientOptions {
+    let (api_key, api_key_env) = match &choice.key {
+        Key::Variable(name) => ("".into(), Some(name.clone())),
+        Key::Placeholder => (PLACEHOLDER_KEY.into(), None),
+    };
+    ClientOptions {
+        base_url: choice.base_url.clone(),
+        style: choice.style,
+        model: choice.model.clone(),
+        api_key,
+        api_key_env,
+        system_prompt: args.system.clone().unwrap_or_default(),
+        max_turns: args.max_turns,
+        timeout_ms: deadline.map_or(0, |deadline| {
+            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+            // 0 would be no limit.
+            u64::try_from(left).unwrap_or(u64::MAX).max(1)
+        }),
+        ..Default::default()
+    }
+}

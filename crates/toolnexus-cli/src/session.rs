@@ -1,0 +1,128 @@
+//! One run from its first event to its exit code.
+
+use futures::StreamExt as _;
+use toolnexus::{ClientError, RunResult, RunStatus, RunStream, StreamEvent};
+
+use crate::exit::{Exit, Failure, of_client_error};
+use crate::interrupt::Interrupt;
+use crate::provider::Choice;
+use crate::render::Render;
+
+/// Takes the events of a run and shows them.
+///
+/// # Errors
+/// What ended the run, already told to the renderer, except that stdout cannot be written.
+pub(crate) async fn drive(
+    mut stream: RunStream,
+    render: &mut dyn Render,
+    choice: &Choice,
+    interrupt: &Interrupt,
+) -> Result<RunResult, Failure> {
+    while let Some(event) = stream.next().await {
+        let event = match event {
+            Ok(event) => event,
+            Err(ClientError::Cancelled) => return Err(interrupt.failure()),
+            Err(error) => return Err(of_client_error(&error, &choice.key.describe())),
+        };
+        render.event(&event)?;
+        if let StreamEvent::Done { result } = event {
+            return Ok(*result);
+        }
+    }
+    Err(Failure::new(Exit::Failed, "the run ended without a result"))
+}
+
+/// The exit code of a run that came to an end.
+pub(crate) fn exit_of(result: &RunResult) -> Exit {
+    match result.status {
+        RunStatus::Done => Exit::Done,
+        RunStatus::Incomplete => Exit::Incomplete,
+        RunStatus::Pending => Exit::Pending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use toolnexus::client::StreamOptions;
+    use toolnexus::suspension::WaitFor;
+    use toolnexus::{
+        Answer, ClientOptions, Request, Tool, ToolResult, Toolkit, ToolkitParts, answer_output,
+        create_client, pending,
+    };
+    use toolnexus_testkit::model::{ModelServer, Reply, Script};
+
+    use crate::provider::Key;
+
+    /// Keeps the events.
+    #[derive(Default)]
+    struct Seen(Vec<StreamEvent>);
+
+    impl Render for Seen {
+        fn toolkit(&mut self, _: &Toolkit, _: &Choice) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn event(&mut self, event: &StreamEvent) -> std::io::Result<()> {
+            self.0.push(event.clone());
+            Ok(())
+        }
+        fn failure(&mut self, _: &Failure) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Runs over a tool that asks where to go.
+    async fn run(wait_for: Option<WaitFor>) -> (RunResult, Seen) {
+        let asks = Tool::new("travel", |_args, context| async move {
+            match context.answer {
+                Some(Answer { data: Some(data), .. }) => ToolResult::success(data.get("output").unwrap()),
+                _ => pending(Request {
+                    kind: "input".into(),
+                    prompt: "Which city?".into(),
+                    ..Default::default()
+                }),
+            }
+        });
+        let toolkit = Toolkit::from_parts(ToolkitParts { tools: vec![asks], wait_for, ..Default::default() });
+        let script = Script::new()
+            .reply(Reply::openai().tool_call("c", "travel", serde_json::json!({})))
+            .reply(Reply::openai().text("bon voyage"));
+        let server = ModelServer::start(script).await.unwrap();
+        let choice = Choice {
+            base_url: server.base_url(),
+            host: "here".into(),
+            style: toolnexus::Style::OpenAI,
+            model: "m".into(),
+            key: Key::Placeholder,
+        };
+        let client = create_client(ClientOptions {
+            base_url: choice.base_url.clone(),
+            model: "m".into(),
+            api_key: "k".into(),
+            ..Default::default()
+        });
+        let mut seen = Seen::default();
+        let stream = client.stream_with("go", &toolkit, StreamOptions::default());
+        let result = drive(stream, &mut seen, &choice, &Interrupt::default()).await.unwrap();
+        (result, seen)
+    }
+
+    #[tokio::test]
+    async fn a_question_without_anybody_to_answer_is_pending() {
+        let (result, seen) = run(None).await;
+        assert_eq!(exit_of(&result), Exit::Pending);
+        assert_eq!(result.pending.unwrap().prompt, "Which city?");
+        assert!(seen.0.iter().any(|event| matches!(event, StreamEvent::Pending { .. })));
+    }
+
+    #[tokio::test]
+    async fn an_answered_question_lets_the_run_go_on() {
+        let resolver: WaitFor =
+            Arc::new(|request| Box::pin(async move { Ok(answer_output(request.id, "Zurich")) }));
+        let (result, _) = run(Some(resolver)).await;
+        assert_eq!((exit_of(&result), result.text.as_str()), (Exit::Done, "bon voyage"));
+        assert!(result.tool_calls[0].output.contains("Zurich"));
+    }
+}

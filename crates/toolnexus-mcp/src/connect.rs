@@ -1,0 +1,127 @@
+//! From a configured server to a connection that stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::service::serve_client;
+use rmcp::transport::Transport;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::child::ChildProcess;
+use crate::config::{McpServerConfig, ServerKind};
+use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
+use crate::handler::Handler;
+use crate::http;
+use crate::live::{Live, Wire, settle};
+use crate::progress::ProgressClocks;
+use crate::request::span;
+use crate::stdio::StdioTransport;
+
+/// What a server told of itself in the handshake.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpServerInfo {
+    /// The name of the server's implementation; empty if it did not say.
+    pub name: String,
+    /// Its version; empty if it did not say.
+    pub version: String,
+    /// A name for people.
+    pub title: Option<String>,
+    /// How the server wants to be used, in its own words.
+    pub instructions: Option<String>,
+}
+
+/// A connection, and what its handshake brought.
+pub(crate) struct Connected {
+    pub(crate) live: Arc<Live>,
+    pub(crate) info: McpServerInfo,
+    pub(crate) protocol_version: String,
+    pub(crate) declares_tools: bool,
+}
+
+/// A server that could not be connected or listed, and what its child wrote to standard error.
+pub(crate) struct Unreached {
+    pub(crate) failure: McpFailure,
+    pub(crate) stderr: Vec<String>,
+}
+
+/// Starts or reaches the server and greets it. Dropping the future ends whatever it has started;
+/// `tasks` then tells when that is gone.
+pub(crate) async fn connect(
+    config: &McpServerConfig,
+    default_inherit: Option<&[String]>,
+    tasks: &TaskTracker,
+) -> Result<Connected, Unreached> {
+    let failed = |fault: Fault, phase| Unreached {
+        failure: fault.at(&config.name, phase, Vec::new()),
+        stderr: Vec::new(),
+    };
+    if let Some(defect) = config.defect() {
+        return Err(failed(Fault::with_detail(McpFailureKind::Config, defect), McpPhase::Config));
+    }
+    let clocks = Arc::new(ProgressClocks::default());
+    if config.kind == ServerKind::Local {
+        let (child, pipes) = ChildProcess::spawn(config, default_inherit, tasks.token())
+            .map_err(|fault| failed(fault, McpPhase::Connect))?;
+        let down = Arc::default();
+        let transport =
+            StdioTransport::new(pipes, child.view(), Arc::clone(&clocks), Arc::clone(&down), tasks.token());
+        handshake(config, transport, Wire::Stdio { child, down }, clocks, tasks).await
+    } else {
+        let (transport, link) = http::transport(config, Arc::clone(&clocks), tasks.token())
+            .map_err(|fault| failed(fault, McpPhase::Config))?;
+        handshake(config, transport, Wire::Http(link), clocks, tasks).await
+    }
+}
+
+async fn handshake<T>(
+    config: &McpServerConfig,
+    transport: T,
+    wire: Wire,
+    clocks: Arc<ProgressClocks>,
+    tasks: &TaskTracker,
+) -> Result<Connected, Unreached>
+where
+    T: Transport<RoleClient> + 'static,
+{
+    let limit = Duration::from_millis(config.timeout_ms);
+    // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
+    let span = span(&config.name, McpPhase::Initialize, None);
+    let fault = match timeout(limit, serve_client(Handler, transport)).await {
+        Ok(Ok(service)) => {
+            let peer = service.peer().peer_info();
+            let live = Arc::new(Live::new(&config.name, service, clocks, wire, tasks.clone()));
+            return Ok(match peer {
+                Some(peer) => Connected {
+                    info: peer.server_info.as_ref().map_or_else(McpServerInfo::default, |info| {
+                        McpServerInfo {
+                            name: info.name.clone(),
+                            version: info.version.clone(),
+                            title: info.title.clone(),
+                            instructions: peer.instructions.clone(),
+                        }
+                    }),
+                    protocol_version: peer.protocol_version.as_str().to_owned(),
+                    declares_tools: peer.capabilities.tools.is_some(),
+                    live,
+                },
+                None => Connected {
+                    info: McpServerInfo::default(),
+                    protocol_version: String::new(),
+                    declares_tools: false,
+                    live,
+                },
+            });
+        }
+        Ok(Err(error)) => wire.handshake_fault(error).await,
+        Err(_) => Fault::timeout(),
+    };
+    span.record("error.type", fault.kind.as_str());
+    let stderr = wire.stderr();
+    wire.cut();
+    settle(tasks).await;
+    let failure = fault.at(&config.name, McpPhase::Initialize, quoted_stderr(&stderr));
+    Err(Unreached { failure, stderr })
+}

@@ -1,0 +1,333 @@
+//! The client under rmcp's streamable HTTP transport.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
+};
+use serde_json::value::RawValue;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::events::{Events, events};
+use super::{HttpFault, HttpLink, body, fault_of, refused};
+use crate::config::McpServerConfig;
+use crate::failure::{Fault, McpFailureKind};
+use crate::progress::ProgressClocks;
+use crate::wire;
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// How long the goodbye to a session may take.
+const DELETE_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Redirects followed on one request, all of them within the origin.
+const MAX_REDIRECTS: usize = 5;
+
+type Error = StreamableHttpError<HttpFault>;
+type Answer = Result<StreamableHttpPostResponse, Error>;
+
+/// An HTTP client for one server.
+#[derive(Clone)]
+pub(crate) struct HttpClient(Arc<Inner>);
+
+struct Inner {
+    http: reqwest::Client,
+    /// The configured headers, values filled in.
+    headers: HeaderMap,
+    clocks: Arc<ProgressClocks>,
+    link: HttpLink,
+    _token: TaskTrackerToken,
+}
+
+impl HttpClient {
+    pub(super) fn new(
+        config: &McpServerConfig,
+        clocks: Arc<ProgressClocks>,
+        link: HttpLink,
+        token: TaskTrackerToken,
+    ) -> Result<Self, Fault> {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::custom(redirect))
+            .user_agent(concat!("toolnexus/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|_| Fault::with_detail(McpFailureKind::Config, "no http client"))?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in config.headers.iter() {
+            let invalid =
+                || Fault::with_detail(McpFailureKind::Config, format!("header {name:?} is not valid"));
+            let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::try_from(name).map_err(|_| invalid())?, value);
+        }
+        Ok(HttpClient(Arc::new(Inner { http, headers, clocks, link, _token: token })))
+    }
+
+    fn request(
+        &self,
+        method: http::Method,
+        uri: &str,
+        session: Option<Arc<str>>,
+        added: HashMap<HeaderName, HeaderValue>,
+    ) -> reqwest::RequestBuilder {
+        let mut headers = self.0.headers.clone();
+        headers.extend(added);
+        if let Some(session) = session.and_then(|session| HeaderValue::from_str(&session).ok()) {
+            headers.insert(SESSION_ID, session);
+        }
+        self.0.http.request(method, uri).headers(headers)
+    }
+
+    /// Runs an exchange until the connection is given up.
+    async fn guarded<T>(&self, exchange: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        tokio::select! {
+            biased;
+            () = self.0.link.abort.cancelled() => Err(client_error(Fault::closed())),
+            result = exchange => result,
+        }
+    }
+
+    async fn post(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        added: HashMap<HeaderName, HeaderValue>,
+    ) -> Answer {
+        let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
+            if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
+        let answer = self.guarded(self.exchange(uri, message, session, added)).await;
+        if let (true, Err(error)) = (ends_handshake, &answer) {
+            self.0.link.keep_handshake_fault(self.0.link.fault(error));
+        }
+        answer
+    }
+
+    async fn exchange(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        added: HashMap<HeaderName, HeaderValue>,
+    ) -> Answer {
+        let body =
+            serde_json::to_vec(&message).map_err(|_| client_error(Fault::transport("write-failed")))?;
+        let with_session = session.is_some();
+        let response = self
+            .request(http::Method::POST, &uri, session, added)
+            .header(ACCEPT, format!("{JSON}, {EVENT_STREAM}"))
+            .header(CONTENT_TYPE, JSON)
+            .body(body)
+            .send()
+            .await
+            .map_err(|error| client_error(fault_of(&error)))?;
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && with_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let asked = Asked::of(&message);
+        if !status.is_success() {
+            return Err(client_error(refusal(response, asked.is_some()).await));
+        }
+        let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
+        self.answer(response, asked, with_session).await
+    }
+
+    /// The response to a request, by its kind.
+    async fn answer(&self, response: reqwest::Response, asked: Asked, with_session: bool) -> Answer {
+        let issued = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let media_type = body::media_type(&response);
+        if media_type == EVENT_STREAM {
+            let Asked { id, initialize } = asked;
+            if !initialize {
+                let abort = self.0.link.abort.clone();
+                let events = events(response, Some(id), Arc::clone(&self.0.clocks), abort);
+                return Ok(StreamableHttpPostResponse::Sse(events, issued));
+            }
+            let answer = self.first_answer(response, &id).await.map_err(client_error)?;
+            return Ok(StreamableHttpPostResponse::Json(answer, issued));
+        }
+        if media_type == JSON {
+            let body = body::whole(response).await.map_err(client_error)?;
+            let answer = std::str::from_utf8(&body)
+                .ok()
+                .and_then(|text| self.correlated(text, &asked))
+                .ok_or_else(|| client_error(Fault::malformed()))?;
+            return Ok(StreamableHttpPostResponse::Json(answer, issued));
+        }
+        // The answer may still come on the standing stream, but only a session has one.
+        if response.status() == StatusCode::ACCEPTED && with_session && !asked.initialize {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        Err(client_error(Fault::malformed()))
+    }
+
+    /// The answer to `initialize` out of an event stream, so that a stream without one is known
+    /// for what it is.
+    async fn first_answer(
+        &self,
+        response: reqwest::Response,
+        id: &RequestId,
+    ) -> Result<ServerJsonRpcMessage, Fault> {
+        let asked = Asked { id: id.clone(), initialize: true };
+        let mut events = super::events::raw(response);
+        while let Some(event) = events.next().await {
+            let event = event.map_err(|error| super::events::fault(&error))?;
+            if let Some(answer) = event.data.and_then(|data| self.correlated(&data, &asked)) {
+                return Ok(answer);
+            }
+        }
+        Err(Fault::malformed())
+    }
+
+    /// The answer to `asked` in a text, if that is what it is. An error without an id can be for
+    /// nobody else.
+    fn correlated(&self, text: &str, asked: &Asked) -> Option<ServerJsonRpcMessage> {
+        // The same number as text is the same id.
+        let is_mine = |id: &RequestId| id.to_string() == asked.id.to_string();
+        match wire::read(text, &self.0.clocks, |id| asked.initialize && is_mine(id))? {
+            ServerJsonRpcMessage::Response(response) if is_mine(&response.id) => {
+                Some(ServerJsonRpcMessage::response(response.result, asked.id.clone()))
+            }
+            ServerJsonRpcMessage::Error(error) if error.id.as_ref().is_none_or(is_mine) => {
+                Some(ServerJsonRpcMessage::error(error.error, Some(asked.id.clone())))
+            }
+            _ => None,
+        }
+    }
+
+    async fn get(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        added: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Error> {
+        let mut request = self.request(http::Method::GET, &uri, session, added).header(ACCEPT, EVENT_STREAM);
+        if let Some(last) = last_event.and_then(|id| HeaderValue::from_str(&id).ok()) {
+            request = request.header(LAST_EVENT_ID, last);
+        }
+        let response = request.send().await.map_err(|error| client_error(fault_of(&error)))?;
+        if !response.status().is_success() || body::media_type(&response) != EVENT_STREAM {
+            // Any refusal means the same here: there is no such stream, and asking again is no use.
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        Ok(events(response, None, Arc::clone(&self.0.clocks), self.0.link.abort.clone()))
+    }
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = HttpFault;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Answer {
+        self.post(uri, message, session_id, custom_headers).await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        _limits: StreamableHttpResponseLimits,
+    ) -> Answer {
+        // The limits are this module's own constants, which the transport is configured with.
+        self.post(uri, message, session_id, custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Error> {
+        let request =
+            self.request(http::Method::DELETE, &uri, Some(session_id), custom_headers).timeout(DELETE_LIMIT);
+        // The server may not know sessions or may be gone: neither is anybody's problem now.
+        let _ = self.guarded(async { Ok(request.send().await) }).await;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Error> {
+        self.guarded(self.get(uri, session_id, last_event_id, custom_headers)).await
+    }
+}
+
+/// A request in a POST: its id, and whether it is the handshake.
+struct Asked {
+    id: RequestId,
+    initialize: bool,
+}
+
+impl Asked {
+    fn of(message: &ClientJsonRpcMessage) -> Option<Self> {
+        let ClientJsonRpcMessage::Request(request) = message else { return None };
+        let initialize = matches!(request.request, ClientRequest::InitializeRequest(_));
+        Some(Asked { id: request.id.clone(), initialize })
+    }
+}
+
+/// What an error status means. A server may answer a request with a JSON-RPC error on one.
+async fn refusal(response: reqwest::Response, to_request: bool) -> Fault {
+    let status = response.status();
+    let final_word =
+        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+    if final_word || !to_request || body::media_type(&response) != JSON {
+        return refused(status);
+    }
+    let error = body::whole(response).await.ok().and_then(|body| rpc_error(&body));
+    error.unwrap_or_else(|| refused(status))
+}
+
+fn rpc_error(body: &[u8]) -> Option<Fault> {
+    #[derive(serde::Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        error: &'a RawValue,
+    }
+    let body: Body<'_> = serde_json::from_slice(body).ok()?;
+    let error = wire::error_data(body.error)?;
+    Some(Fault::rpc(error.code.0.into(), error.message.into_owned()))
+}
+
+/// Follows a redirect that keeps method and body and stays within the origin; any other is not
+/// followed, and its status is the answer.
+fn redirect(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
+    let keeps_method =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let same_origin = attempt.previous().last().is_some_and(|from| from.origin() == attempt.url().origin());
+    if keeps_method && same_origin && attempt.previous().len() <= MAX_REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+fn client_error(fault: Fault) -> Error {
+    StreamableHttpError::Client(HttpFault(fault))
+}

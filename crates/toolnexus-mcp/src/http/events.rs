@@ -1,0 +1,175 @@
+//! Event streams: bounded, and with results handed over unread.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _};
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::SseError;
+use sse_stream::{Sse, SseStream};
+use tokio_util::sync::CancellationToken;
+
+use super::{HttpFault, MAX_MESSAGE_BYTES, fault_of};
+use crate::failure::{Fault, McpFailureKind};
+use crate::progress::ProgressClocks;
+use crate::wire::{self, Spoiled};
+
+pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// The events of a response, as rmcp shall see them. `request` is the request whose response this
+/// is; it gets an answer also when an event of the stream is too long to read.
+pub(super) fn events(
+    response: reqwest::Response,
+    request: Option<RequestId>,
+    clocks: Arc<ProgressClocks>,
+    abort: CancellationToken,
+) -> Events {
+    let events = raw(response).map(move |event| match event {
+        Ok(event) => Ok(tapped(event, &clocks)),
+        Err(error) => spoiled(&error, request.as_ref()).ok_or(error),
+    });
+    events.take_until(abort.cancelled_owned()).boxed()
+}
+
+/// The events of a response as they come, none longer than [`MAX_MESSAGE_BYTES`].
+pub(super) fn raw(response: reqwest::Response) -> impl Stream<Item = Result<Sse, SseError>> + Send + Unpin {
+    let mut limit = EventLimit::new(MAX_MESSAGE_BYTES);
+    let bytes = response.bytes_stream().map(move |chunk| -> Result<Bytes, HttpFault> {
+        let chunk = chunk.map_err(|error| HttpFault(fault_of(&error)))?;
+        if limit.exceeded_by(&chunk) {
+            return Err(HttpFault(Fault::with_detail(McpFailureKind::MalformedBody, "response too long")));
+        }
+        Ok(chunk)
+    });
+    SseStream::from_bytes_stream(bytes.boxed())
+}
+
+/// What a broken stream means.
+pub(super) fn fault(error: &SseError) -> Fault {
+    match error {
+        SseError::Body(cause) => match cause.downcast_ref::<HttpFault>() {
+            Some(HttpFault(fault)) => fault.clone(),
+            None => Fault::transport("stream-failed"),
+        },
+        _ => Fault::malformed(),
+    }
+}
+
+/// The event with its payload as rmcp shall read it; what nobody waits for loses its payload and
+/// keeps its id.
+fn tapped(mut event: Sse, clocks: &ProgressClocks) -> Sse {
+    if !matches!(event.event.as_deref(), None | Some("" | "message")) {
+        return event;
+    }
+    if let Some(data) = event.data.take() {
+        event.data = match wire::read(&data, clocks, |_| false) {
+            Some(ServerJsonRpcMessage::Request(_)) => Some(data),
+            Some(message) => serde_json::to_string(&message).ok(),
+            None => None,
+        };
+    }
+    event
+}
+
+/// An answer in the place of an event that was too long to read.
+fn spoiled(error: &SseError, request: Option<&RequestId>) -> Option<Sse> {
+    let too_long = fault(error).kind == McpFailureKind::MalformedBody;
+    let message = Spoiled::TooLong.into_message(request.filter(|_| too_long)?.clone());
+    Some(Sse { data: serde_json::to_string(&message).ok(), ..Default::default() })
+}
+
+/// Counts the bytes since the last empty line. A line ends with CR, LF or both.
+struct EventLimit {
+    limit: usize,
+    size: usize,
+    line: usize,
+    after_cr: bool,
+}
+
+impl EventLimit {
+    fn new(limit: usize) -> Self {
+        EventLimit { limit, size: 0, line: 0, after_cr: false }
+    }
+
+    fn exceeded_by(&mut self, chunk: &[u8]) -> bool {
+        for byte in chunk {
+            let completes_crlf = std::mem::take(&mut self.after_cr) && *byte == b'\n';
+            if completes_crlf {
+                continue;
+            }
+            self.after_cr = *byte == b'\r';
+            if matches!(byte, b'\r' | b'\n') {
+                if self.line == 0 {
+                    self.size = 0;
+                }
+                self.line = 0;
+            } else {
+                self.line += 1;
+                self.size += 1;
+            }
+            if self.size > self.limit {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn exceeded(text: &str, size: usize) -> bool {
+        let mut limit = EventLimit::new(10);
+        text.as_bytes().chunks(size).any(|chunk| limit.exceeded_by(chunk))
+    }
+
+    #[test]
+    fn an_empty_line_ends_an_event() {
+        for end in ["\n", "\r", "\r\n"] {
+            let event = format!("data: 1234{end}{end}");
+            assert!(!exceeded(&event.repeat(5), 3), "{end:?}");
+            assert!(exceeded(&format!("data: 1234{end}data: 1{end}"), 3), "{end:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_make_no_difference(text in "[ab\r\n]{0,60}", size in 1_usize..9) {
+            prop_assert_eq!(exceeded(&text, size), exceeded(&text, usize::MAX));
+        }
+    }
+
+    // MCP-34, MCP-55, MCP-88: what rmcp gets to see
+    #[test]
+    fn events_are_handed_over_unread() {
+        let clocks = ProgressClocks::default();
+        let see = |data: &str| {
+            tapped(Sse { data: Some(data.into()), id: Some("7".into()), ..Default::default() }, &clocks)
+        };
+        let answer = see(r#"{"jsonrpc":"2.0","id":3,"result":{"b":1e2, "a":"\u00e9"}}"#);
+        assert_eq!(
+            answer.data.as_deref(),
+            Some(r#"{"jsonrpc":"2.0","id":3,"result":"{\"b\":1e2, \"a\":\"\\u00e9\"}"}"#)
+        );
+        let request = r#"{"jsonrpc":"2.0","id":"q","method":"ping","params":{}}"#;
+        assert_eq!(see(request).data.as_deref(), Some(request));
+        for nobodys in [
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#,
+            "words",
+            "7",
+        ] {
+            let event = see(nobodys);
+            assert_eq!(
+                (event.data, event.id.as_deref()),
+                (None, Some("7")),
+                "the stream can still be resumed"
+            );
+        }
+        let endpoint =
+            Sse { event: Some("endpoint".into()), data: Some("/messages".into()), ..Default::default() };
+        assert_eq!(tapped(endpoint.clone(), &clocks).data, endpoint.data);
+    }
+}

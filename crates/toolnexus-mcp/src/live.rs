@@ -1,0 +1,209 @@
+//! A connection that stands: its wire, its life and its end.
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::ServerResult;
+use rmcp::service::{ClientInitializeError, Peer, RunningService, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::child::{ChildProcess, ChildView};
+use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
+use crate::handler::Handler;
+use crate::http::{HttpFault, HttpLink};
+use crate::progress::ProgressClocks;
+use crate::stdio::{Down, StdioError};
+use crate::wire;
+
+/// How long closing one connection may take: the goodbye to a session, mostly.
+const CLOSE_LIMIT: Duration = Duration::from_secs(4);
+
+/// How long closing waits for a killed child to be reaped and for tasks to see the end.
+const REAP_LIMIT: Duration = Duration::from_secs(1);
+
+/// The wire of a connection, from the outside. Dropping it ends whatever it still holds.
+pub(crate) enum Wire {
+    /// A child process.
+    Stdio {
+        /// The child; killed with this.
+        child: ChildProcess,
+        /// Why it is gone.
+        down: Down,
+    },
+    /// An HTTP endpoint.
+    Http(HttpLink),
+}
+
+impl Wire {
+    /// Ends the wire at once.
+    pub(crate) fn cut(&self) {
+        match self {
+            Wire::Stdio { child, .. } => child.kill(),
+            Wire::Http(link) => link.abort(),
+        }
+    }
+
+    fn child(&self) -> Option<ChildView> {
+        match self {
+            Wire::Stdio { child, .. } => Some(child.view()),
+            Wire::Http(_) => None,
+        }
+    }
+
+    /// The tail of a child's standard error.
+    pub(crate) fn stderr(&self) -> Vec<String> {
+        self.child().map(|child| child.stderr()).unwrap_or_default()
+    }
+
+    /// How a child ended.
+    pub(crate) fn exit(&self) -> Option<ChildExit> {
+        self.child().and_then(|child| child.exit())
+    }
+
+    /// Why a request ended when nobody answered it and nobody here ended it.
+    async fn lost(&self) -> Fault {
+        match self {
+            Wire::Stdio { child, down } => match down.get() {
+                Some(fault) => fault.clone(),
+                None => child.view().last_words().await,
+            },
+            Wire::Http(link) => link.stream_ended(),
+        }
+    }
+
+    /// What an error from sending means.
+    async fn send_fault(&self, error: &DynamicTransportError) -> Fault {
+        let error: &(dyn Error + 'static) = error.error.as_ref();
+        if let (Wire::Http(link), Some(error)) =
+            (self, error.downcast_ref::<StreamableHttpError<HttpFault>>())
+        {
+            return link.fault(error);
+        }
+        match error.downcast_ref::<StdioError>() {
+            // The usual reason for a broken pipe is that the child is gone, and that says more.
+            Some(StdioError::Write) => {
+                let lost = self.lost().await;
+                if lost.exit.is_some() { lost } else { Fault::transport("write-failed") }
+            }
+            _ => Fault::transport("write-failed"),
+        }
+    }
+
+    /// What an error of the handshake means.
+    pub(crate) async fn handshake_fault(&self, error: ClientInitializeError) -> Fault {
+        match error {
+            ClientInitializeError::TransportError { error, .. } => self.send_fault(&error).await,
+            ClientInitializeError::ConnectionClosed(_) => self.lost().await,
+            ClientInitializeError::JsonRpcError(error) => {
+                Fault::rpc(error.code.0.into(), error.message.into_owned())
+            }
+            ClientInitializeError::ExpectedInitResult(Some(result)) => spoiled(result),
+            _ => Fault::malformed(),
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.cut();
+    }
+}
+
+fn spoiled(result: ServerResult) -> Fault {
+    wire::raw_result(result).err().unwrap_or_else(Fault::malformed)
+}
+
+/// A connection after its handshake. Dropping it ends it without a goodbye.
+pub(crate) struct Live {
+    pub(crate) server: Arc<str>,
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) clocks: Arc<ProgressClocks>,
+    pub(crate) closed: CancellationToken,
+    pub(crate) runtime: Handle,
+    pub(crate) wire: Wire,
+    service: Mutex<Option<RunningService<RoleClient, Handler>>>,
+    tasks: TaskTracker,
+}
+
+impl Live {
+    pub(crate) fn new(
+        server: &str,
+        service: RunningService<RoleClient, Handler>,
+        clocks: Arc<ProgressClocks>,
+        wire: Wire,
+        tasks: TaskTracker,
+    ) -> Self {
+        Live {
+            server: server.into(),
+            peer: service.peer().clone(),
+            clocks,
+            closed: CancellationToken::new(),
+            runtime: Handle::current(),
+            wire,
+            service: Mutex::new(Some(service)),
+            tasks,
+        }
+    }
+
+    /// Why nothing can be asked any more, once that is so.
+    pub(crate) fn ended(&self) -> Option<Fault> {
+        if self.closed.is_cancelled() {
+            return Some(Fault::closed());
+        }
+        match &self.wire {
+            Wire::Stdio { down, .. } => down.get().cloned(),
+            Wire::Http(link) => self.peer.is_transport_closed().then(|| link.stream_ended()),
+        }
+    }
+
+    /// What an error of a request means.
+    pub(crate) async fn fault(&self, error: ServiceError) -> Fault {
+        if self.closed.is_cancelled() {
+            return Fault::closed();
+        }
+        match error {
+            ServiceError::McpError(error) => Fault::rpc(error.code.0.into(), error.message.into_owned()),
+            ServiceError::TransportSend(error) => self.wire.send_fault(&error).await,
+            _ => self.wire.lost().await,
+        }
+    }
+
+    /// A fault with what is known around it.
+    pub(crate) fn failure(&self, fault: Fault, phase: McpPhase) -> McpFailure {
+        fault.at(&self.server, phase, quoted_stderr(&self.wire.stderr()))
+    }
+
+    /// Ends the connection at once and without a goodbye.
+    pub(crate) fn cut(&self) {
+        self.closed.cancel();
+        self.wire.cut();
+        drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Ends the connection: the child with its tree, or the session and its streams. Calls in
+    /// flight end at once. Bounded; any number of times.
+    pub(crate) async fn close(&self) {
+        self.closed.cancel();
+        if matches!(self.wire, Wire::Stdio { .. }) {
+            self.wire.cut();
+        }
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut service) = service {
+            let _ = service.close_with_timeout(CLOSE_LIMIT).await;
+        }
+        self.wire.cut();
+        settle(&self.tasks).await;
+    }
+}
+
+/// Waits a moment for everything that holds a token of `tasks` to end.
+pub(crate) async fn settle(tasks: &TaskTracker) {
+    tasks.close();
+    let _ = tokio::time::timeout(REAP_LIMIT, tasks.wait()).await;
+}

@@ -1,0 +1,274 @@
+//! Loading: every server at once, each on its own, the result in name order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use tokio_util::task::TaskTracker;
+use toolnexus_core::{Tool, ToolOrigin, ToolSource};
+use tracing::warn;
+
+use crate::call::RemoteTool;
+use crate::config::{McpConfig, McpServerConfig};
+use crate::connect::{Connected, McpServerInfo, Unreached, connect};
+use crate::failure::McpPhase;
+use crate::filter::ToolFilter;
+use crate::listing::{ListedTool, list_tools};
+use crate::live::{Live, settle};
+use crate::naming::mcp_tool_name;
+use crate::options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent};
+use crate::request::Limits;
+use crate::source::{Arrived, McpConnection, McpSource};
+
+/// Loads every server of a document. Never fails: a server that cannot be loaded is `failed` in
+/// the source's status and costs the others nothing.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = toolnexus_mcp::parse_mcp_config_file("mcp.json")?;
+/// let source = toolnexus_mcp::load_mcp(&config).await;
+/// for tool in &source.tools {
+///     println!("{}: {}", tool.name, tool.description);
+/// }
+/// source.close().await;
+/// # Ok(()) }
+/// ```
+pub async fn load_mcp(config: &McpConfig) -> McpSource {
+    load_mcp_with(config, LoadMcpOptions::default()).await
+}
+
+/// [`load_mcp`] with options.
+pub async fn load_mcp_with(config: &McpConfig, opts: LoadMcpOptions) -> McpSource {
+    // A context that never ends gives no error.
+    load_mcp_with_context(config, &McpContext::default(), opts).await.unwrap_or_default()
+}
+
+/// [`load_mcp_with`] that can be ended early, as a whole. A server's own time limits fail that
+/// server alone.
+///
+/// # Errors
+/// The context ended before the load did. Nothing of the load is left running then, connected
+/// servers included; dropping the future does the same.
+pub async fn load_mcp_with_context(
+    config: &McpConfig,
+    ctx: &McpContext,
+    opts: LoadMcpOptions,
+) -> Result<McpSource, McpContextError> {
+    let connections = each_server(config, ctx, async |server, tasks| {
+        let connection = load_server(server, &opts, tasks).await;
+        announce(&opts, event_of(&connection));
+        Unclaimed(Some(connection))
+    })
+    .await?;
+    Ok(assemble(connections.into_iter().filter_map(Unclaimed::claim).collect()))
+}
+
+/// Connects one server and lists its tools. Never fails: see [`McpConnection::error`].
+pub async fn connect_mcp_server(server: &McpServerConfig, opts: LoadMcpOptions) -> McpConnection {
+    let connection = load_server(server, &opts, &TaskTracker::new()).await;
+    announce(&opts, event_of(&connection));
+    connection
+}
+
+/// A connection of a load that has not returned yet. Dropped unclaimed it is cut, whoever else has
+/// got hold of its tools by then.
+struct Unclaimed(Option<McpConnection>);
+
+impl Unclaimed {
+    fn claim(mut self) -> Option<McpConnection> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.0 {
+            connection.cut();
+        }
+    }
+}
+
+/// Runs `work` for every server at once; the results come in the order of the document. When the
+/// context ends first, everything that `work` has started is gone on return.
+pub(crate) async fn each_server<T>(
+    config: &McpConfig,
+    ctx: &McpContext,
+    work: impl AsyncFn(&McpServerConfig, &TaskTracker) -> T,
+) -> Result<Vec<T>, McpContextError> {
+    let ended = ended(ctx);
+    tokio::pin!(ended);
+    if let Some(error) = already_ended(ctx) {
+        return Err(error);
+    }
+    let trackers: Vec<TaskTracker> = config.servers.iter().map(|_| TaskTracker::new()).collect();
+    let mut done: BTreeMap<usize, T> = BTreeMap::new();
+    let work = &work;
+    let mut running: FuturesUnordered<_> = config
+        .servers
+        .iter()
+        .zip(&trackers)
+        .enumerate()
+        .map(|(at, (server, tasks))| async move { (at, work(server, tasks).await) })
+        .collect();
+    let error = loop {
+        tokio::select! {
+            biased;
+            error = &mut ended => break error,
+            next = running.next() => match next {
+                Some((at, result)) => {
+                    done.insert(at, result);
+                }
+                None => return Ok(done.into_values().collect()),
+            },
+        }
+    };
+    // Dropping a connection kills its child or aborts its exchanges; their tasks then see the end.
+    drop(running);
+    drop(done);
+    futures::future::join_all(trackers.iter().map(settle)).await;
+    Err(error)
+}
+
+fn already_ended(ctx: &McpContext) -> Option<McpContextError> {
+    if ctx.cancel.is_cancelled() {
+        return Some(McpContextError::Cancelled);
+    }
+    let past = ctx.deadline.is_some_and(|deadline| deadline <= std::time::Instant::now());
+    past.then_some(McpContextError::DeadlineExceeded)
+}
+
+async fn ended(ctx: &McpContext) -> McpContextError {
+    let deadline = async {
+        match ctx.deadline {
+            Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = ctx.cancel.cancelled() => McpContextError::Cancelled,
+        () = deadline => McpContextError::DeadlineExceeded,
+    }
+}
+
+async fn load_server(server: &McpServerConfig, opts: &LoadMcpOptions, tasks: &TaskTracker) -> McpConnection {
+    if !server.enabled {
+        return McpConnection::disabled(&server.name);
+    }
+    match reach(server, opts, tasks).await {
+        Ok(reached) => {
+            let tools = take_tools(server, &reached);
+            let Reached { live, info, protocol_version, .. } = reached;
+            McpConnection::connected(&server.name, Arrived { live, info, protocol_version, tools })
+        }
+        Err(unreached) => {
+            warn!("[toolnexus] MCP server \"{}\" failed: {}", server.name, unreached.failure);
+            McpConnection::failed(unreached.failure, unreached.stderr)
+        }
+    }
+}
+
+/// A server that has answered, with everything it lists.
+pub(crate) struct Reached {
+    pub(crate) live: Arc<Live>,
+    pub(crate) info: McpServerInfo,
+    pub(crate) protocol_version: String,
+    pub(crate) listed: Vec<ListedTool>,
+}
+
+/// Connects a server and lists its tools; a failure leaves nothing behind.
+pub(crate) async fn reach(
+    server: &McpServerConfig,
+    opts: &LoadMcpOptions,
+    tasks: &TaskTracker,
+) -> Result<Reached, Unreached> {
+    let connected = connect(server, opts.default_inherit_env.as_deref(), tasks).await?;
+    let Connected { live, info, protocol_version, declares_tools } = connected;
+    match list_tools(&live, Duration::from_millis(server.timeout_ms), declares_tools).await {
+        Ok(listed) => Ok(Reached { live, info, protocol_version, listed }),
+        Err(fault) => {
+            let failure = live.failure(fault, McpPhase::ListTools);
+            let stderr = live.wire.stderr();
+            live.close().await;
+            Err(Unreached { failure, stderr })
+        }
+    }
+}
+
+/// The listed tools that the server's filter lets through, under their final names.
+fn take_tools(server: &McpServerConfig, reached: &Reached) -> Vec<Tool> {
+    let filter = ToolFilter::new(&server.tools);
+    for name in filter.unmatched(reached.listed.iter().map(|tool| tool.name.as_str())) {
+        warn!("[toolnexus] server \"{}\" tools filter name \"{name}\" matched no tool", server.name);
+    }
+    let limits = Limits {
+        idle: Duration::from_millis(server.timeout_ms),
+        total: (server.max_total_timeout_ms > 0).then(|| Duration::from_millis(server.max_total_timeout_ms)),
+    };
+    let taken = reached.listed.iter().filter(|tool| filter.takes(&tool.name));
+    taken.map(|listed| tool(listed, &server.name, &reached.live, limits)).collect()
+}
+
+fn tool(listed: &ListedTool, server: &str, live: &Arc<Live>, limits: Limits) -> Tool {
+    let remote = Arc::new(RemoteTool { live: Arc::clone(live), name: listed.name.clone(), limits });
+    let mut tool = Tool::new(mcp_tool_name(server, &listed.name), move |args, context| {
+        let remote = Arc::clone(&remote);
+        async move { remote.call(args, context).await }
+    })
+    .description(&listed.description)
+    .input_schema(listed.input_schema.clone())
+    .source(ToolSource::Mcp)
+    .origin(ToolOrigin { server: server.to_owned(), remote_name: listed.name.clone() });
+    tool.title = listed.title.clone();
+    tool.hints = listed.hints;
+    tool
+}
+
+fn event_of(connection: &McpConnection) -> McpServerEvent {
+    McpServerEvent {
+        name: connection.name().to_owned(),
+        status: connection.status(),
+        tools: connection.tools().to_vec(),
+        error: connection.error().map(ToString::to_string),
+    }
+}
+
+pub(crate) fn announce(opts: &LoadMcpOptions, event: McpServerEvent) {
+    let Some(on_server) = &opts.on_server else { return };
+    let name = event.name.clone();
+    if catch_unwind(AssertUnwindSafe(|| on_server(event))).is_err() {
+        warn!("[toolnexus] the on_server callback panicked for MCP server \"{name}\"");
+    }
+}
+
+/// One source out of the servers, in their order: the first tool of a name wins.
+fn assemble(connections: Vec<McpConnection>) -> McpSource {
+    let mut source = McpSource::default();
+    let mut owners: HashMap<String, &str> = HashMap::new();
+    for connection in &connections {
+        source.status.insert(connection.name().to_owned(), connection.status());
+        if let Some(error) = connection.error() {
+            source.errors.insert(connection.name().to_owned(), error.to_string());
+        }
+        for tool in connection.tools() {
+            if let Some(owner) = owners.get(&tool.name) {
+                warn!(
+                    "[toolnexus] tool \"{}\" of MCP server \"{}\" skipped: server \"{owner}\" has one of that name",
+                    tool.name,
+                    connection.name()
+                );
+                continue;
+            }
+            owners.insert(tool.name.clone(), connection.name());
+            source.tools.push(tool.clone());
+        }
+    }
+    source.tools.sort_by(|a, b| a.name.cmp(&b.name));
+    drop(owners);
+    source.connections = connections;
+    source
+}

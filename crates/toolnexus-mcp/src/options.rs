@@ -1,0 +1,67 @@
+//! How a load is done, and what may end it early.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use toolnexus_core::Tool;
+
+use crate::McpStatus;
+
+/// Told of each server the moment it is connected, failed or found disabled.
+pub type OnServer = Arc<dyn Fn(McpServerEvent) + Send + Sync>;
+
+/// One server is done.
+#[derive(Debug, Clone)]
+pub struct McpServerEvent {
+    /// The configured name.
+    pub name: String,
+    /// How it fared.
+    pub status: McpStatus,
+    /// Its tools, filtered and with their final names; empty unless connected. Collisions with
+    /// other servers are settled only in the finished source.
+    pub tools: Vec<Tool>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Options of a load. `Default` inherits the whole environment and tells nobody.
+#[derive(Clone, Default)]
+pub struct LoadMcpOptions {
+    /// Called once per configured server, in the order in which they get ready. A panic in it is
+    /// caught and changes nothing.
+    pub on_server: Option<OnServer>,
+    /// What children see of this process's environment when their entry has no `inheritEnv`.
+    /// `None`: everything. `Some`: a safe base and these variables.
+    pub default_inherit_env: Option<Vec<String>>,
+}
+
+impl std::fmt::Debug for LoadMcpOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadMcpOptions")
+            .field("on_server", &self.on_server.is_some())
+            .field("default_inherit_env", &self.default_inherit_env)
+            .finish()
+    }
+}
+
+/// What ends a load as a whole. `Default` never ends it. It matters during the load only: what the
+/// load has returned is not touched by it.
+#[derive(Debug, Clone, Default)]
+pub struct McpContext {
+    /// Ends the load when cancelled.
+    pub cancel: CancellationToken,
+    /// Ends the load when passed. `None`: never.
+    pub deadline: Option<Instant>,
+}
+
+/// A load was ended from outside. Nothing of it is left running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum McpContextError {
+    /// Its token was cancelled.
+    #[error("loading the mcp servers was cancelled")]
+    Cancelled,
+    /// Its deadline passed.
+    #[error("loading the mcp servers took longer than its deadline allows")]
+    DeadlineExceeded,
+}

@@ -1,0 +1,139 @@
+//! One request on a standing connection, with its time limits and its withdrawal.
+
+use std::future::pending;
+use std::time::Duration;
+
+use rmcp::model::NumberOrString;
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientRequest, RequestId, RequestMetaObject,
+};
+use rmcp::service::PeerRequestOptions;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{Span, field};
+
+use crate::failure::{Fault, McpFailureKind, McpPhase};
+use crate::live::Live;
+use crate::wire;
+
+/// The span of a request, named and described as OpenTelemetry has it; no payloads.
+pub(crate) fn span(server: &str, method: McpPhase, tool: Option<&str>) -> Span {
+    tracing::info_span!(
+        "mcp.request",
+        "otel.kind" = "client",
+        "mcp.method.name" = method.as_str(),
+        "mcp.server.name" = server,
+        "gen_ai.tool.name" = tool,
+        "error.type" = field::Empty,
+    )
+}
+
+/// How long a request may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Without a sign of life.
+    pub(crate) idle: Duration,
+    /// In all.
+    pub(crate) total: Option<Duration>,
+}
+
+/// Sends a request and gives the raw JSON of its result.
+///
+/// Time limits are kept here and not by rmcp, which awaits the writing of a cancel notice before it
+/// reports a timeout and would wait for ever on a full pipe. Dropping the future withdraws the
+/// request, as its limits and `cancel` do.
+pub(crate) async fn request(
+    live: &Live,
+    request: ClientRequest,
+    meta: Option<RequestMetaObject>,
+    limits: Limits,
+    cancel: Option<&CancellationToken>,
+) -> Result<String, Fault> {
+    if let Some(fault) = live.ended() {
+        return Err(fault);
+    }
+    let started = Instant::now();
+    let end = limits.total.and_then(|total| started.checked_add(total));
+    let deadline = |last: Instant| {
+        let idle = last.checked_add(limits.idle);
+        [idle, end].into_iter().flatten().min()
+    };
+    let cancelled = async {
+        match cancel {
+            Some(token) => token.cancelled().await,
+            None => pending().await,
+        }
+    };
+    let timer = timer(deadline(started), started);
+    tokio::pin!(cancelled, timer);
+
+    let mut options = PeerRequestOptions::no_options();
+    options.meta = meta;
+    let handle = tokio::select! {
+        biased;
+        () = &mut cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
+        () = live.closed.cancelled() => return Err(Fault::closed()),
+        sent = live.peer.send_request_with_option(request, options) => match sent {
+            Ok(handle) => handle,
+            Err(error) => return Err(live.fault(error).await),
+        },
+        () = &mut timer => return Err(Fault::timeout()),
+    };
+
+    let mut open = OpenRequest { live, id: Some(handle.id) };
+    let call = match handle.progress_token.0 {
+        NumberOrString::Number(token) => Some(live.clocks.follow(token)),
+        NumberOrString::String(_) => None,
+    };
+    let mut answer = handle.rx;
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
+            () = live.closed.cancelled() => return Err(Fault::closed()),
+            answer = &mut answer => {
+                open.id = None;
+                return match answer {
+                    Ok(Ok(result)) => wire::raw_result(result),
+                    Ok(Err(error)) => Err(live.fault(error).await),
+                    Err(_) => Err(live.fault(rmcp::ServiceError::TransportClosed).await),
+                };
+            }
+            () = &mut timer => {
+                let last = call.as_ref().map_or(started, |call| call.last());
+                match deadline(last) {
+                    Some(due) if due > Instant::now() => timer.as_mut().reset(due),
+                    _ => return Err(Fault::timeout()),
+                }
+            }
+        }
+    }
+}
+
+/// A timer for `deadline`; none is so far away that it does not matter.
+fn timer(deadline: Option<Instant>, now: Instant) -> tokio::time::Sleep {
+    const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+    sleep_until(deadline.unwrap_or(now + FAR))
+}
+
+/// A request that is under way; dropped before its answer, it is withdrawn.
+struct OpenRequest<'a> {
+    live: &'a Live,
+    id: Option<RequestId>,
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        if self.live.ended().is_some() {
+            return;
+        }
+        let peer = self.live.peer.clone();
+        // In the background: nobody waits for a pipe that takes nothing. The task ends with the
+        // connection at the latest.
+        self.live.runtime.spawn(async move {
+            let params = CancelledNotificationParam::new(Some(id), None);
+            let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+        });
+    }
+}

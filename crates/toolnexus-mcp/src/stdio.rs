@@ -1,0 +1,284 @@
+//! The stdio wire: one JSON-RPC message a line over a child's pipes.
+
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::Mutex;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use crate::child::{ChildView, Pipes};
+use crate::failure::Fault;
+use crate::progress::ProgressClocks;
+use crate::wire::{self, Spoiled};
+
+/// The longest line that is read. A longer one is passed over.
+const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// What is read at once, and what a buffer keeps after a long line.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Why the other side is gone, once it is.
+pub(crate) type Down = Arc<OnceLock<Fault>>;
+
+/// A message could not be written: the pipe is closed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StdioError {
+    /// The pipe is closed or broken.
+    #[error("the message could not be written")]
+    Write,
+    /// The message has no JSON form.
+    #[error("the message could not be encoded")]
+    Encode,
+}
+
+/// rmcp's transport over a child's pipes.
+pub(crate) struct StdioTransport {
+    stdin: Arc<Mutex<ChildStdin>>,
+    lines: Lines<ChildStdout>,
+    child: ChildView,
+    clocks: Arc<ProgressClocks>,
+    down: Down,
+    initialize: Option<RequestId>,
+    pending: HashSet<RequestId>,
+    _token: TaskTrackerToken,
+}
+
+impl StdioTransport {
+    pub(crate) fn new(
+        pipes: Pipes,
+        child: ChildView,
+        clocks: Arc<ProgressClocks>,
+        down: Down,
+        token: TaskTrackerToken,
+    ) -> Self {
+        StdioTransport {
+            stdin: Arc::new(Mutex::new(pipes.stdin)),
+            lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
+            child,
+            clocks,
+            down,
+            initialize: None,
+            pending: HashSet::new(),
+            _token: token,
+        }
+    }
+
+    /// Follows which requests are open, from the outgoing side.
+    fn note(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            ClientJsonRpcMessage::Request(request) => {
+                if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+                    self.initialize = Some(request.id.clone());
+                }
+                self.pending.insert(request.id.clone());
+            }
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let rmcp::model::ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.pending.remove(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The message of the line just read, if anybody waits for it. An answer that no open request
+    /// has asked for would end rmcp's handshake.
+    fn read_line(&mut self) -> Option<ServerJsonRpcMessage> {
+        let text = std::str::from_utf8(&self.lines.line).ok()?;
+        let mut message = wire::read(text, &self.clocks, |id| self.initialize.as_ref() == Some(id))?;
+        let answered = match &mut message {
+            ServerJsonRpcMessage::Response(response) => Some(&mut response.id),
+            ServerJsonRpcMessage::Error(error) => error.id.as_mut(),
+            _ => None,
+        };
+        if let Some(id) = answered {
+            *id = take_open(&mut self.pending, id)?;
+        }
+        Some(message)
+    }
+
+    /// An answer that was too long to read: it belongs to the one open request, if there is one.
+    fn too_long(&mut self) -> Option<ServerJsonRpcMessage> {
+        tracing::warn!("[toolnexus] an MCP server wrote a line of more than {MAX_LINE_BYTES} bytes: skipped");
+        let mut open = self.pending.iter();
+        let (Some(id), None) = (open.next().cloned(), open.next()) else { return None };
+        self.pending.remove(&id);
+        Some(Spoiled::TooLong.into_message(id))
+    }
+}
+
+/// Removes the request that an answer's id means; the same number as text is the same id.
+fn take_open(pending: &mut HashSet<RequestId>, id: &RequestId) -> Option<RequestId> {
+    pending.take(id).or_else(|| match id {
+        RequestId::String(text) => pending.take(&RequestId::Number(text.parse().ok()?)),
+        RequestId::Number(_) => None,
+    })
+}
+
+impl Transport<RoleClient> for StdioTransport {
+    type Error = StdioError;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.note(&message);
+        let stdin = Arc::clone(&self.stdin);
+        async move {
+            let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
+            line.push(b'\n');
+            let mut stdin = stdin.lock().await;
+            stdin.write_all(&line).await.map_err(|_| StdioError::Write)
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        // rmcp drops this future whenever something else happens first: everything read so far
+        // stays in `lines`, and waiting for the child's end can start over.
+        while self.down.get().is_none() {
+            let message = match self.lines.next().await {
+                Some(Line::Whole) => self.read_line(),
+                Some(Line::TooLong) => self.too_long(),
+                None => {
+                    let fault = self.child.last_words().await;
+                    let _ = self.down.set(fault);
+                    None
+                }
+            };
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+enum Line {
+    /// A line stands in [`Lines::line`].
+    Whole,
+    TooLong,
+}
+
+/// Lines of a pipe. Cancel safe: a line that is not complete yet stays here.
+struct Lines<R> {
+    pipe: BufReader<R>,
+    limit: usize,
+    line: Vec<u8>,
+    complete: bool,
+    skipping: bool,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    fn new(pipe: R, limit: usize) -> Self {
+        Lines {
+            pipe: BufReader::with_capacity(READ_BUFFER_BYTES, pipe),
+            limit,
+            line: Vec::new(),
+            complete: false,
+            skipping: false,
+        }
+    }
+
+    /// The next line that is not empty, the last one also without a line end; `None` once the pipe
+    /// is closed.
+    async fn next(&mut self) -> Option<Line> {
+        if std::mem::take(&mut self.complete) {
+            self.line.clear();
+            self.line.shrink_to(READ_BUFFER_BYTES);
+        }
+        loop {
+            let chunk = match self.pipe.fill_buf().await {
+                Ok(chunk) if !chunk.is_empty() => chunk,
+                _ => return self.finish(),
+            };
+            let end = memchr::memchr(b'\n', chunk);
+            let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+            if self.line.len() + piece.len() > self.limit {
+                self.skipping = true;
+                self.line = Vec::new();
+            }
+            if !self.skipping {
+                self.line.extend_from_slice(piece);
+            }
+            let used = piece.len() + usize::from(end.is_some());
+            self.pipe.consume(used);
+            if end.is_some()
+                && let Some(line) = self.finish()
+            {
+                return Some(line);
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Option<Line> {
+        if std::mem::take(&mut self.skipping) {
+            return Some(Line::TooLong);
+        }
+        self.complete = true;
+        (!self.line.is_empty()).then_some(Line::Whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use tokio_util::io::StreamReader;
+
+    const LIMIT: usize = 6;
+
+    /// The lines of `text` when it comes in pieces of `size` bytes; `None` for one that is too long.
+    fn lines(text: &str, size: usize) -> Vec<Option<String>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let chunks =
+            text.as_bytes().chunks(size).map(|chunk| Ok::<_, std::io::Error>(Bytes::copy_from_slice(chunk)));
+        let mut lines =
+            Lines::new(StreamReader::new(futures::stream::iter(chunks.collect::<Vec<_>>())), LIMIT);
+        runtime.block_on(async {
+            let mut all = Vec::new();
+            while let Some(line) = lines.next().await {
+                all.push(match line {
+                    Line::Whole => Some(String::from_utf8(lines.line.clone()).unwrap()),
+                    Line::TooLong => None,
+                });
+            }
+            all
+        })
+    }
+
+    // MCP-55: the last line counts without a line end, empty ones do not
+    #[test]
+    fn lines_are_cut_at_line_ends() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(lines("a\n\nbc\nd", 2), [some("a"), some("bc"), some("d")]);
+        assert_eq!(lines("1234567\nok\n", 3), [None, some("ok")]);
+        assert_eq!(lines("123456\n1234567", 100), [some("123456"), None]);
+        assert!(lines("", 1).is_empty() && lines("\n\n", 1).is_empty());
+    }
+
+    proptest! {
+        // MCP-55: it does not matter how the bytes are cut into chunks
+        #[test]
+        fn chunks_make_no_difference(text in "[a-c\n]{0,60}", size in 1_usize..9) {
+            let expected: Vec<Option<String>> = text
+                .split('\n')
+                .filter(|line| !line.is_empty())
+                .map(|line| (line.len() <= LIMIT).then(|| line.to_owned()))
+                .collect();
+            prop_assert_eq!(lines(&text, size), expected);
+        }
+    }
+}

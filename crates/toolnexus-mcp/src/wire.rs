@@ -1,0 +1,360 @@
+//! Reading what a server sends, before rmcp decodes it.
+//!
+//! rmcp decodes every result as one untagged union in a fixed order, whatever was asked, which
+//! costs some twenty trial decodes and turns a result with an extra key into another type. So a
+//! result is handed over *unread*: as a custom result that holds its raw JSON as a string. Whoever
+//! asked decodes it, once, by the method it asked for. Only the answer to `initialize` is read
+//! here, since rmcp's own handshake needs it.
+//!
+//! A server's result is always a string in that form, so other JSON types are free to carry what
+//! this side found out about a response: see [`Spoiled`].
+
+use rmcp::model::{
+    CancelledNotification, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
+    InitializeResult, PingRequest, ProtocolVersion, RequestId, ServerCapabilities, ServerJsonRpcMessage,
+    ServerNotification, ServerRequest, ServerResult,
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::failure::{Fault, McpFailureKind};
+use crate::progress::ProgressClocks;
+
+/// The revisions that a server may answer the handshake with, oldest first.
+const ACCEPTED_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// The newest revision with a handshake: what this client offers.
+pub(crate) const OFFERED_VERSION: ProtocolVersion = ProtocolVersion::V_2025_11_25;
+
+/// Why a response that came cannot be used, in the place of its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spoiled {
+    /// It is not what the protocol allows.
+    Malformed = 1,
+    /// It names a protocol revision without this handshake.
+    UnsupportedVersion = 2,
+    /// It is longer than this client reads.
+    TooLong = 3,
+}
+
+impl Spoiled {
+    pub(crate) fn into_result(self) -> ServerResult {
+        ServerResult::CustomResult(CustomResult(Value::from(self as u8)))
+    }
+
+    pub(crate) fn into_message(self, id: RequestId) -> ServerJsonRpcMessage {
+        ServerJsonRpcMessage::response(self.into_result(), id)
+    }
+
+    fn fault(code: &Value) -> Fault {
+        match code.as_u64() {
+            Some(2) => Fault::with_detail(McpFailureKind::MalformedBody, "unsupported protocol version"),
+            Some(3) => Fault::with_detail(McpFailureKind::MalformedBody, "response too long"),
+            _ => Fault::malformed(),
+        }
+    }
+}
+
+/// The raw JSON of a result that [`read`] handed over unread.
+pub(crate) fn raw_result(result: ServerResult) -> Result<String, Fault> {
+    match result {
+        ServerResult::CustomResult(CustomResult(Value::String(raw))) => Ok(raw),
+        ServerResult::CustomResult(CustomResult(code)) => Err(Spoiled::fault(&code)),
+        _ => Err(Fault::malformed()),
+    }
+}
+
+/// One JSON-RPC message, its payloads unread.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    jsonrpc: &'a str,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    id: Option<&'a RawValue>,
+    method: Option<String>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Tells an explicit `null` from an absent key.
+fn even_null<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// A message from the server, or `None` for text that is no JSON-RPC message and for notifications
+/// that nobody here waits for. Progress is noted in `clocks` on the way.
+pub(crate) fn read(
+    text: &str,
+    clocks: &ProgressClocks,
+    is_initialize: impl Fn(&RequestId) -> bool,
+) -> Option<ServerJsonRpcMessage> {
+    let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
+    if envelope.jsonrpc != "2.0" {
+        return None;
+    }
+    let id = envelope.id.and_then(request_id);
+    match (envelope.method, id) {
+        (Some(method), Some(id)) => Some(request(method, envelope.params, id)),
+        (Some(method), None) => notification(&method, envelope.params, clocks),
+        (None, id) => response(envelope.result, envelope.error, id, is_initialize),
+    }
+}
+
+fn request_id(raw: &RawValue) -> Option<RequestId> {
+    let text = raw.get();
+    if text.starts_with('"') {
+        let text: String = serde_json::from_str(text).ok()?;
+        return Some(RequestId::String(text.into()));
+    }
+    let number: serde_json::Number = serde_json::from_str(text).ok()?;
+    if let Some(whole) = number.as_i64() {
+        return Some(RequestId::Number(whole));
+    }
+    // Some peers have only one number type and write 1 as 1.0.
+    let float = number.as_f64().filter(|id| id.fract() == 0.0 && id.abs() < 9e15)?;
+    Some(RequestId::Number(float as i64))
+}
+
+/// A request goes on untyped, but for the ping that rmcp answers itself even in a handshake.
+fn request(method: String, params: Option<&RawValue>, id: RequestId) -> ServerJsonRpcMessage {
+    let request = if method == "ping" {
+        ServerRequest::PingRequest(PingRequest::default())
+    } else {
+        let params = params.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        ServerRequest::CustomRequest(CustomRequest::new(method, params))
+    };
+    ServerJsonRpcMessage::request(request, id)
+}
+
+fn notification(
+    method: &str,
+    params: Option<&RawValue>,
+    clocks: &ProgressClocks,
+) -> Option<ServerJsonRpcMessage> {
+    match method {
+        "notifications/progress" => {
+            clocks.touch(progress_token(params?)?);
+            None
+        }
+        "notifications/cancelled" => {
+            let params = serde_json::from_str(params?.get()).ok()?;
+            let cancelled = ServerNotification::CancelledNotification(CancelledNotification::new(params));
+            Some(ServerJsonRpcMessage::notification(cancelled))
+        }
+        _ => None,
+    }
+}
+
+fn progress_token(params: &RawValue) -> Option<i64> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        progress_token: Value,
+    }
+    let params: Params = serde_json::from_str(params.get()).ok()?;
+    match params.progress_token {
+        Value::Number(token) => token.as_i64(),
+        Value::String(token) => token.parse().ok(),
+        _ => None,
+    }
+}
+
+fn response(
+    result: Option<&RawValue>,
+    error: Option<&RawValue>,
+    id: Option<RequestId>,
+    is_initialize: impl Fn(&RequestId) -> bool,
+) -> Option<ServerJsonRpcMessage> {
+    if let Some(error) = error {
+        return Some(match error_data(error) {
+            Some(error) => ServerJsonRpcMessage::error(error, id),
+            None => Spoiled::Malformed.into_message(id?),
+        });
+    }
+    let (result, id) = (result?, id?);
+    let result = if is_initialize(&id) {
+        match initialize_result(result.get()) {
+            Ok(result) => ServerResult::InitializeResult(result),
+            Err(spoiled) => spoiled.into_result(),
+        }
+    } else {
+        ServerResult::CustomResult(CustomResult(Value::String(result.get().to_owned())))
+    };
+    Some(ServerJsonRpcMessage::response(result, id))
+}
+
+/// An error object; a missing message is an empty one, a missing code makes it none.
+pub(crate) fn error_data(raw: &RawValue) -> Option<ErrorData> {
+    #[derive(Deserialize)]
+    struct Error {
+        code: f64,
+        #[serde(default)]
+        message: Value,
+        data: Option<Value>,
+    }
+    let error: Error = serde_json::from_str(raw.get()).ok()?;
+    let message = error.message.as_str().unwrap_or_default().to_owned();
+    // The cast saturates: an error with an absurd code is still an error.
+    Some(ErrorData::new(ErrorCode(error.code as i32), message, error.data))
+}
+
+/// Completes what servers leave out of the answer to `initialize`, so that rmcp reads it.
+fn initialize_result(raw: &str) -> Result<InitializeResult, Spoiled> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Answer {
+        protocol_version: Option<Value>,
+        #[serde(default)]
+        capabilities: Value,
+        #[serde(default)]
+        server_info: Value,
+        #[serde(default)]
+        instructions: Value,
+    }
+    let answer: Answer = serde_json::from_str(raw).map_err(|_| Spoiled::Malformed)?;
+    let Some(Value::String(version)) = answer.protocol_version else { return Err(Spoiled::Malformed) };
+    if !ACCEPTED_VERSIONS.contains(&version.as_str()) {
+        return Err(Spoiled::UnsupportedVersion);
+    }
+    let version: ProtocolVersion =
+        serde_json::from_value(Value::String(version)).map_err(|_| Spoiled::Malformed)?;
+
+    let text = |key: &str| answer.server_info.get(key).and_then(Value::as_str).unwrap_or_default();
+    let mut info = Implementation::new(text("name"), text("version"));
+    info.title = answer.server_info.get("title").and_then(Value::as_str).map(str::to_owned);
+
+    let mut result = InitializeResult::new(capabilities(answer.capabilities))
+        .with_server_info(info)
+        .with_protocol_version(version);
+    result.instructions = answer.instructions.as_str().map(str::to_owned);
+    Ok(result)
+}
+
+/// Capabilities as declared; where one of them has an odd shape, those that this client asks for.
+fn capabilities(declared: Value) -> ServerCapabilities {
+    if let Ok(capabilities) = serde_json::from_value(declared.clone()) {
+        return capabilities;
+    }
+    let mut capabilities = ServerCapabilities::default();
+    let has = |key: &str| declared.get(key).is_some_and(|value| !value.is_null() && value != false);
+    capabilities.tools = has("tools").then(Default::default);
+    capabilities.resources = has("resources").then(Default::default);
+    capabilities
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn read_one(text: &str) -> Option<ServerJsonRpcMessage> {
+        read(text, &ProgressClocks::default(), |id| *id == RequestId::Number(0))
+    }
+
+    fn result_of(text: &str) -> (RequestId, Result<String, Fault>) {
+        match read_one(text) {
+            Some(ServerJsonRpcMessage::Response(response)) => (response.id, raw_result(response.result)),
+            other => panic!("no response: {other:?}"),
+        }
+    }
+
+    // MCP-55: what is not JSON-RPC is passed over
+    #[test]
+    fn other_text_is_no_message() {
+        for text in [
+            "",
+            "Listening on 8080",
+            "{",
+            "5",
+            "[]",
+            r#"{"level":"info","msg":"up"}"#,
+            r#"{"id":1,"result":{}}"#,
+        ] {
+            assert!(read_one(text).is_none(), "{text}");
+        }
+    }
+
+    // MCP-34, MCP-79, MCP-80, case 97: a result is handed over byte for byte, whatever keys it has
+    #[test]
+    fn results_are_handed_over_unread() {
+        let raw = r#"{ "content": [], "action":"accept", "tools": [1e2], "messages":null }"#;
+        let (id, result) = result_of(&format!(r#"{{"jsonrpc":"2.0","id":7,"result":{raw}}}"#));
+        assert_eq!(id, RequestId::Number(7));
+        assert_eq!(result.unwrap(), raw);
+        let (_, result) = result_of(r#"{"jsonrpc":"2.0","id":7,"result":null}"#);
+        assert_eq!(result.unwrap(), "null");
+        let (_, result) = result_of(r#"{"jsonrpc":"2.0","id":7,"error":"oops"}"#);
+        assert_eq!(result.unwrap_err(), Fault::malformed());
+    }
+
+    // MCP-126: an id that is the number as text is kept for rmcp to match
+    #[test]
+    fn ids_are_numbers_or_text() {
+        assert_eq!(result_of(r#"{"jsonrpc":"2.0","id":"7","result":{}}"#).0, RequestId::String("7".into()));
+        assert_eq!(result_of(r#"{"jsonrpc":"2.0","id":7.0,"result":{}}"#).0, RequestId::Number(7));
+    }
+
+    fn handshake(answer: &str) -> Result<InitializeResult, Fault> {
+        match read_one(&format!(r#"{{"jsonrpc":"2.0","id":0,"result":{answer}}}"#)) {
+            Some(ServerJsonRpcMessage::Response(response)) => match response.result {
+                ServerResult::InitializeResult(result) => Ok(result),
+                other => Err(raw_result(other).unwrap_err()),
+            },
+            other => panic!("no response: {other:?}"),
+        }
+    }
+
+    // MCP-56, case 93
+    #[test]
+    fn a_sparse_handshake_is_completed() {
+        let result = handshake(r#"{"protocolVersion":"2024-11-05","capabilities":null}"#).unwrap();
+        assert_eq!(result.server_info.name, "");
+        assert!(result.capabilities.tools.is_none());
+        let result = handshake(
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":true},"serverInfo":{"name":"s"},"x":1}"#,
+        )
+        .unwrap();
+        assert_eq!((result.server_info.name.as_str(), result.server_info.version.as_str()), ("s", ""));
+        assert!(result.capabilities.tools.is_some());
+        for answer in ["{}", r#"{"protocolVersion":7}"#, "[]", "null", "\"x\""] {
+            assert_eq!(handshake(answer).unwrap_err(), Fault::malformed(), "{answer}");
+        }
+    }
+
+    // MCP-118, case 93
+    #[test]
+    fn only_revisions_with_this_handshake_are_accepted() {
+        for version in ACCEPTED_VERSIONS {
+            assert!(handshake(&format!(r#"{{"protocolVersion":"{version}"}}"#)).is_ok());
+        }
+        for version in ["1999-01-01", "2026-07-28", ""] {
+            let fault = handshake(&format!(r#"{{"protocolVersion":"{version}"}}"#)).unwrap_err();
+            assert_eq!(fault.kind, McpFailureKind::MalformedBody);
+            assert_eq!(fault.detail.as_deref(), Some("unsupported protocol version"));
+        }
+    }
+
+    // MCP-88: progress touches the clock of its token and goes no further
+    #[tokio::test(start_paused = true)]
+    async fn progress_is_noted_and_not_passed_on() {
+        let clocks = Arc::new(ProgressClocks::default());
+        let call = clocks.follow(4);
+        let before = call.last();
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        for token in ["4", "\"4\""] {
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+            );
+            assert!(read(&text, &clocks, |_| false).is_none());
+        }
+        assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
+        let other = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9}}"#;
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        read(other, &clocks, |_| false);
+        assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,68 @@
+//! What is said aloud.
+
+// Helpers are tests too, and may fail by panicking.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::sync::Once;
+
+use common::{Root, def};
+use toolnexus_skills::{LoadSkillsOptions, load_skills};
+
+thread_local! {
+    static HEARD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps what a thread logs with that thread, since tests run side by side.
+struct OwnThread;
+
+impl Write for OwnThread {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        HEARD.with_borrow_mut(|heard| heard.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The warnings that `work` gives.
+fn warnings(work: impl FnOnce()) -> Vec<String> {
+    // One listener for the whole program: one that comes and goes may miss what other threads
+    // have met before.
+    static LISTENER: Once = Once::new();
+    LISTENER.call_once(|| {
+        let plain = tracing_subscriber::fmt().with_writer(|| OwnThread).without_time();
+        plain.with_target(false).with_level(false).with_ansi(false).init();
+    });
+    HEARD.take();
+    work();
+    let text = String::from_utf8(HEARD.take()).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+// SKILL-7, SKILL-25, SKILL-35: a lost skill is said aloud, once
+#[test]
+fn what_is_lost_is_warned_of() {
+    let root = Root::new();
+    root.skill("b", "b");
+    let mut opts = LoadSkillsOptions { skills: vec![def("b", "", "")], ..root.options() };
+    opts.dirs.push(root.path().join("missing"));
+    opts.filter = [("nope".to_owned(), false)].into();
+    let heard = warnings(|| {
+        load_skills(&opts);
+    });
+    assert_eq!(
+        heard,
+        [
+            format!("[toolnexus] skills dir not found: {}", root.at("missing")),
+            "[toolnexus] skill \"b\" at skill://b/ skipped: the name is taken".to_owned(),
+            "[toolnexus] skill filter name \"nope\" matched no skill".to_owned(),
+        ]
+    );
+    opts.filter.clear();
+    assert!(load_skills(&opts).filter_unmatched().is_empty());
+}

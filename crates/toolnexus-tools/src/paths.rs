@@ -1,0 +1,106 @@
+//! From a path as a model writes it to a path to open, and no further than the host allows.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::config::BuiltinsConfig;
+
+/// How many links one path may lead through; what kernels allow.
+const MAX_LINKS: usize = 40;
+
+/// Where relative paths start, and whether other places are allowed.
+pub(crate) struct Paths {
+    base_dir: Option<PathBuf>,
+    confined: bool,
+}
+
+impl Paths {
+    pub(crate) fn of(cfg: &BuiltinsConfig) -> Self {
+        let base_dir = cfg.base_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
+        Paths { base_dir, confined: cfg.confine_to_base_dir }
+    }
+
+    /// Whether path arguments are held inside the base directory.
+    pub(crate) fn confined(&self) -> bool {
+        self.confined
+    }
+
+    /// The path to open for `path`; the empty path is the base directory.
+    ///
+    /// Without confinement, that is `path` put behind the base directory. With it, links are
+    /// resolved, and what is returned holds none: opening it cannot lead elsewhere than what was
+    /// checked. The path need not exist. Reads the disk, so call it off the async threads.
+    ///
+    /// # Errors
+    /// The path leads out of the base directory, or cannot be followed.
+    pub(crate) fn resolve(&self, path: &str) -> Result<PathBuf, String> {
+        if !self.confined {
+            let base = match &self.base_dir {
+                Some(base) => base.clone(),
+                None => std::env::current_dir().map_err(|error| error.to_string())?,
+            };
+            return Ok(if path.is_empty() { base } else { base.join(path) });
+        }
+        let Some(base_dir) = &self.base_dir else {
+            return Err("confineToBaseDir is set but baseDir is empty".to_owned());
+        };
+        let base = canonical(base_dir).map_err(|error| error.to_string())?;
+        let real = canonical(&base.join(path)).map_err(|error| error.to_string())?;
+        if real.starts_with(&base) {
+            Ok(real)
+        } else {
+            Err(format!("{path} resolves outside baseDir {}", base_dir.display()))
+        }
+    }
+}
+
+/// The absolute path without links that `path` stands for, whether or not it exists.
+///
+/// Components are followed one by one, as opening the path would. A link to nowhere is followed
+/// too: writing through it would create its target.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let mut rest: VecDeque<OsString> = VecDeque::new();
+    let mut real = PathBuf::new();
+    push_front(&mut rest, &std::path::absolute(path)?, &mut real);
+    let mut links = 0;
+    while let Some(name) = rest.pop_front() {
+        if name == ".." {
+            real.pop();
+            continue;
+        }
+        let next = real.join(&name);
+        match fs::canonicalize(&next) {
+            Ok(existing) => real = existing,
+            Err(error) => match fs::read_link(&next) {
+                Ok(target) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(error);
+                    }
+                    push_front(&mut rest, &target, &mut real);
+                }
+                Err(_) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+                Err(_) => real = next,
+            },
+        }
+    }
+    Ok(real)
+}
+
+/// Puts the components of `path` before `rest`; an absolute path starts `real` anew.
+fn push_front(rest: &mut VecDeque<OsString>, path: &Path, real: &mut PathBuf) {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Prefix(_) | Component::RootDir => real.push(component),
+            Component::CurDir => {}
+            Component::ParentDir | Component::Normal(_) => names.push(component.as_os_str().to_owned()),
+        }
+    }
+    for name in names.into_iter().rev() {
+        rest.push_front(name);
+    }
+}

@@ -1,0 +1,101 @@
+//! What is said aloud.
+
+// Helpers are tests too, and may fail by panicking.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, Write};
+use std::sync::Once;
+
+use serde_json::{Map, Value, json};
+use toolnexus_tools::{BuiltinsConfig, select_builtins};
+
+thread_local! {
+    static HEARD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps what a thread logs with that thread, since tests run side by side.
+struct OwnThread;
+
+impl Write for OwnThread {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        HEARD.with_borrow_mut(|heard| heard.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The warnings that `work` gives.
+fn warnings(work: impl FnOnce()) -> Vec<String> {
+    // One listener for the whole program: one that comes and goes may miss what other threads
+    // have met before.
+    static LISTENER: Once = Once::new();
+    LISTENER.call_once(|| {
+        let plain = tracing_subscriber::fmt().with_writer(|| OwnThread).without_time();
+        plain.with_target(false).with_level(false).with_ansi(false).init();
+    });
+    HEARD.take();
+    work();
+    let text = String::from_utf8(HEARD.take()).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+/// How many tools a section of a document leaves on.
+fn selected(section: &Value) -> usize {
+    let config = BuiltinsConfig::from_value(section).unwrap();
+    select_builtins(config.as_ref()).unwrap().len()
+}
+
+// BUILTIN-104, BUILTIN-6: case 84
+#[test]
+fn a_toggle_that_names_nothing_is_warned_of() {
+    let count = Cell::new(0);
+    let heard = warnings(|| count.set(selected(&json!({"tools": {"Bash": false}}))));
+    assert_eq!(count.get(), 3);
+    assert_eq!(heard, ["[toolnexus] builtins.tools: no built-in named \"Bash\""]);
+}
+
+// BUILTIN-104
+#[test]
+fn a_key_that_means_nothing_is_warned_of() {
+    let heard = warnings(|| {
+        selected(&json!({"colour": 1, "limits": {"speed": 1}}));
+    });
+    assert_eq!(
+        heard,
+        [
+            "[toolnexus] builtins: unknown key \"colour\"",
+            "[toolnexus] builtins: unknown key \"limits.speed\""
+        ]
+    );
+}
+
+// BUILTIN-104: one document serves all versions
+#[test]
+fn names_of_the_contract_are_not_warned_of() {
+    let names = [
+        "bash",
+        "read",
+        "write",
+        "edit",
+        "grep",
+        "glob",
+        "webfetch",
+        "question",
+        "apply_patch",
+        "todowrite",
+        "bash_output",
+        "kill_shell",
+        "websearch",
+        "notebook_edit",
+    ];
+    let tools: Map<String, Value> = names.into_iter().map(|name| (name.to_owned(), true.into())).collect();
+    let section = json!({
+        "tools": tools, "notebookEdit": true, "web": {"deny": []}, "limits": {"lineBytes": 1, "webBytes": 1}
+    });
+    let count = Cell::new(0);
+    assert_eq!(warnings(|| count.set(selected(&section))), [""; 0]);
+    assert_eq!(count.get(), 3);
+}
