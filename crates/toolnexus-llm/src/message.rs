@@ -53,9 +53,24 @@ impl Message {
         }))
     }
 
-    /// A message from a value that always serialises.
-    pub(crate) fn from_serializable(value: &impl Serialize) -> Self {
-        Message::from_valid_json(serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec()).into())
+    /// A message of a wire's own, from a value that always serialises. The wire knows whether
+    /// content parts are in it, so nobody will look for them.
+    pub(crate) fn of_wire(value: &impl Serialize, holds_parts: bool) -> Self {
+        let json = serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec());
+        Message(Arc::new(Forms {
+            json: OnceLock::from(Bytes::from(json)),
+            value: OnceLock::new(),
+            parts: OnceLock::from(holds_parts),
+        }))
+    }
+
+    /// A model's message, which holds blocks of the provider's and never content parts.
+    pub(crate) fn of_model(json: Bytes) -> Self {
+        Message(Arc::new(Forms {
+            json: OnceLock::from(json),
+            value: OnceLock::new(),
+            parts: OnceLock::from(false),
+        }))
     }
 
     /// The message as a JSON value.

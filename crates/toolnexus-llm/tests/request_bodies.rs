@@ -1,4 +1,5 @@
 //! What leaves the process: URL, headers and the exact bytes of the body, in both styles.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
 
@@ -22,12 +23,14 @@ async fn body_of(options: ClientOptions, toolkit: &Toolkit, history: Vec<Message
     let double = Double::new([answer(options.style, "ok")]);
     let http_client: Arc<dyn HttpTransport> = Arc::<Double>::clone(&double);
     let client = create_client(ClientOptions { http_client: Some(http_client), ..options });
-    let history = history.into();
     if streamed {
-        let options = StreamOptions { history, ..Default::default() };
+        let options = StreamOptions { history: history.into(), ..Default::default() };
         client.stream_with("hi", toolkit, options).finish().await.unwrap();
     } else {
-        client.run_with("hi", toolkit, RunOptions { history, ..Default::default() }).await.unwrap();
+        client
+            .run_with("hi", toolkit, RunOptions { history: history.into(), ..Default::default() })
+            .await
+            .unwrap();
     }
     assert_eq!(double.count(), 1);
     String::from_utf8(double.seen()[0].request.body.to_bytes().to_vec()).unwrap()

@@ -1,4 +1,5 @@
 //! The run as a value: random runs against a model of their own, and its events as JSON.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
 
@@ -272,7 +273,7 @@ fn fitting(run: &Run, reference: &Reference, tape: &mut Tape) -> RunEvent {
         return match tape.pick(12) {
             0 => interrupted(tape),
             1 => RunEvent::MessagesReplaced {
-                messages: vec![Message::from(json!({"role": "user", "content": "the story so far"}))].into(),
+                messages: vec![json!({"role": "user", "content": "the story so far"})].into(),
             },
             2 => RunEvent::ToolsReplaced { names: vec!["tool1".into()] },
             3 if tape.one_in(3) => RunEvent::Finished {
@@ -360,7 +361,7 @@ fn started(style: Style) -> RunStarted {
 }
 
 /// A history whose calls are answered.
-fn history(style: Style) -> Vec<Message> {
+fn history(style: Style) -> Transcript {
     let messages = match style {
         Style::Anthropic => vec![
             json!({"role": "user", "content": "before"}),
@@ -375,7 +376,7 @@ fn history(style: Style) -> Vec<Message> {
             json!({"role": "assistant", "content": "y"}),
         ],
     };
-    messages.into_iter().map(Message::from).collect()
+    Transcript::from(messages)
 }
 
 /// Closes every open call with some result, from the first or from the last.
@@ -513,7 +514,7 @@ fn one_of_each() -> Vec<RunEvent> {
     vec![
         RunEvent::Started(RunStarted {
             run_id: "0198f3a2".into(),
-            history: vec![Message::from(json!({"role": "user", "content": "earlier"}))].into(),
+            history: vec![json!({"role": "user", "content": "earlier"})].into(),
             prompt: Prompt::Parts(vec![
                 ContentPart::text("what is this?"),
                 ContentPart::from_base64("image/png", "AAAA", None),
@@ -521,9 +522,7 @@ fn one_of_each() -> Vec<RunEvent> {
             conversation_id: Some("c".into()),
             ..started(Style::Anthropic)
         }),
-        RunEvent::MessagesReplaced {
-            messages: vec![Message::from(json!({"role": "user", "content": "so far"}))].into(),
-        },
+        RunEvent::MessagesReplaced { messages: vec![json!({"role": "user", "content": "so far"})].into() },
         RunEvent::ToolsReplaced { names: vec!["weather".into()] },
         RunEvent::ModelAnswered(ModelAnswer {
             message: Some(Message::from(
@@ -696,12 +695,12 @@ fn payloads(style: Style) -> Vec<RunEvent> {
     vec![
         RunEvent::Started(RunStarted {
             system: secret("system"),
-            history: vec![Message::from(json!({"role": "user", "content": secret("history")}))].into(),
+            history: vec![json!({"role": "user", "content": secret("history")})].into(),
             prompt: Prompt::Text(secret("prompt")),
             ..started(style)
         }),
         RunEvent::MessagesReplaced {
-            messages: vec![Message::from(json!({"role": "user", "content": secret("history")}))].into(),
+            messages: vec![json!({"role": "user", "content": secret("history")})].into(),
         },
         RunEvent::ModelAnswered(ModelAnswer {
             message: Some(Message::from(json!({"role": "assistant", "content": secret("message")}))),

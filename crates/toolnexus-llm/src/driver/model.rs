@@ -26,6 +26,9 @@ const BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// How much of an error answer is read.
 const ERROR_BODY_LIMIT: usize = 16 * 1024 * 1024;
 
+/// How long the end of a body may take after the event that completes the answer.
+const END_OF_BODY: Duration = Duration::from_millis(50);
+
 impl ClientInner {
     /// Says once per kind that parts of tool results reach the model as text alone.
     fn warn_replaced(&self, replaced: &[PartKind]) {
@@ -160,7 +163,7 @@ impl Driver {
             let wait = info.retry_after.as_deref().and_then(retry_after);
             let wait = wait.unwrap_or_else(|| self.backoff(attempt));
             tracing::info!(attempt, wait_ms = wait.as_millis(), "the model call failed and is tried again");
-            tokio::time::sleep(wait).await;
+            pause(wait).await;
             attempt += 1;
         }
     }
@@ -227,9 +230,9 @@ impl Driver {
                 .map_err(|error| error.into_client(endpoint))?;
             self.events.taken().await;
         }
-        if flow == Flow::More
-            && let Some(payload) = payload(lines.rest())
-        {
+        if flow == Flow::End {
+            reach_end(&mut response).await;
+        } else if let Some(payload) = payload(lines.rest()) {
             seen_data = true;
             decoder.data(payload, &mut on_text).map_err(|e| StreamError::from(e).into_client(endpoint))?;
             self.events.taken().await;
@@ -239,6 +242,22 @@ impl Driver {
             return Err(endpoint.unreadable("it is not an event stream", &first));
         }
         decoder.finish()
+    }
+}
+
+/// Reads a body whose answer is complete to its end. It is there already or follows at once, and
+/// a connection whose body was left unread cannot be used again.
+async fn reach_end(response: &mut HttpResponse) {
+    let rest = async { while let Some(Ok(_)) = response.body.next().await {} };
+    // Whoever holds the connection open behind its last event is not waited for.
+    drop(tokio::time::timeout(END_OF_BODY, rest).await);
+}
+
+/// Sleeps exactly that long: `sleep` cuts off at thirty years, a legal `Retry-After` does not.
+async fn pause(wait: Duration) {
+    match tokio::time::Instant::now().checked_add(wait) {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -48,7 +48,7 @@ impl Wire for Anthropic {
             role: &'static str,
             content: &'a Prompt,
         }
-        Message::from_serializable(&User { role: "user", content: prompt })
+        Message::of_wire(&User { role: "user", content: prompt }, matches!(prompt, Prompt::Parts(_)))
     }
 
     fn tool_results(&self, answers: &[ToolAnswer<'_>]) -> Vec<Message> {
@@ -79,7 +79,8 @@ impl Wire for Anthropic {
                 parts: &answer.result.parts,
             })
             .collect();
-        vec![Message::from_serializable(&Results { role: "user", content })]
+        let holds_parts = answers.iter().any(|answer| !answer.result.parts.is_empty());
+        vec![Message::of_wire(&Results { role: "user", content }, holds_parts)]
     }
 
     fn newest_text(&self, _messages: &[Message]) -> String {
@@ -190,7 +191,7 @@ fn with_ids(content: &RawValue, calls: &[ModelCall]) -> String {
 
 /// The assistant message around content that is already JSON.
 fn assistant(content: &str) -> Message {
-    Message::from_valid_json(format!(r#"{{"role":"assistant","content":{content}}}"#).into())
+    Message::of_model(format!(r#"{{"role":"assistant","content":{content}}}"#).into())
 }
 
 /// The messages with every part in its block.

@@ -37,7 +37,7 @@ impl Wire for OpenAi {
     }
 
     fn user_message(&self, prompt: &Prompt) -> Message {
-        Message::from_serializable(&User { role: "user", content: prompt })
+        Message::of_wire(&User { role: "user", content: prompt }, matches!(prompt, Prompt::Parts(_)))
     }
 
     fn tool_results(&self, answers: &[ToolAnswer<'_>]) -> Vec<Message> {
@@ -54,13 +54,15 @@ impl Wire for OpenAi {
         answers
             .iter()
             .map(|answer| {
-                Message::from_serializable(&ToolMessage {
+                let parts = &answer.result.parts;
+                let message = ToolMessage {
                     role: "tool",
                     tool_call_id: answer.id,
                     content: &answer.result.output,
-                    name: (!answer.result.parts.is_empty()).then_some(answer.name),
-                    parts: &answer.result.parts,
-                })
+                    name: (!parts.is_empty()).then_some(answer.name),
+                    parts,
+                };
+                Message::of_wire(&message, !parts.is_empty())
             })
             .collect()
     }
@@ -141,7 +143,7 @@ impl Wire for OpenAi {
         let has_role = read.role.is_some_and(|role| !role.as_str().is_empty());
         let message = if has_role && all_named && !says_nothing {
             // The provider's own bytes, shared with the response body.
-            Message::from_valid_json(body.slice_ref(raw.get().as_bytes()))
+            Message::of_model(body.slice_ref(raw.get().as_bytes()))
         } else {
             repaired(raw, says_nothing, &calls)
         };
