@@ -65,3 +65,22 @@ fn parent(pid: u32) -> Option<u32> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(1)?.parse().ok()
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_child_is_seen_until_it_is_reaped() {
+        let value = std::process::id().to_string();
+        let mut child = Command::new("sleep").arg("300").env("TOOLNEXUS_TEST", &value).spawn().unwrap();
+        assert!(descendants().contains(&child.id()));
+        assert_eq!(with_variable("TOOLNEXUS_TEST", &value), BTreeSet::from([child.id()]));
+        child.kill().unwrap();
+        assert!(descendants().contains(&child.id()));
+        child.wait().unwrap();
+        assert!(!descendants().contains(&child.id()));
+        assert!(with_variable("TOOLNEXUS_TEST", &value).is_empty());
+    }
+}

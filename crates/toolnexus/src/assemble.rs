@@ -49,14 +49,17 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     };
     let builtin_tools = select_builtins(builtins.as_ref())?;
 
-    let servers = load_servers(config, options.mcp_options.clone(), &cancel);
-    let skills = load_skills(&options);
-    let loaded = async { futures::try_join!(servers, skills.map(Ok)) };
-    // Dropping the load tears down what it has started.
-    let (servers, skills) = tokio::select! {
-        biased;
-        () = cancel.cancelled() => return Err(Error::Cancelled),
-        loaded = loaded => loaded?,
+    // The servers' load watches the token itself, since it has children to wait for.
+    let (servers, skills) = futures::join!(
+        load_servers(config, options.mcp_options.clone(), &cancel),
+        cancel.run_until_cancelled(load_skills(&options)),
+    );
+    let servers = servers?;
+    let Some(skills) = skills else {
+        if let Some(servers) = servers {
+            servers.close().await;
+        }
+        return Err(Error::Cancelled);
     };
 
     let mut parts = ToolkitParts { wait_for: options.wait_for, errors, ..Default::default() };

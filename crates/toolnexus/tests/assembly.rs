@@ -24,7 +24,7 @@ fn named(name: &str, output: &str) -> Tool {
 fn server(tools: &[&str]) -> Value {
     let fixture =
         tools.iter().fold(McpFixture::new(), |fixture, tool| fixture.tool(FixtureTool::echo(*tool)));
-    fixture.mcp_json("srv")
+    fixture.mcp_json("srv").unwrap()
 }
 
 fn skill(dir: &Path, name: &str) {

@@ -1,6 +1,7 @@
 //! What a local server sees of the environment.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use serde_json::{Map, Value, json};
 use toolnexus::Toolkit;
@@ -26,7 +27,8 @@ async fn seen(toolkit: &Toolkit) -> Result<Map<String, Value>, String> {
 }
 
 fn own() -> Map<String, Value> {
-    std::env::vars().map(|(name, value)| (name, Value::String(value))).collect()
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    std::env::vars_os().map(|(name, value)| (text(name), Value::String(text(value)))).collect()
 }
 
 // MCP-11
@@ -63,13 +65,16 @@ async fn safe_base(setting: &Setting) -> Outcome {
 }
 
 async fn named(setting: &Setting) -> Outcome {
-    // Cargo and the script leave this one in the environment in any case.
-    let more = json!({"inheritEnv": ["PWD", "NO_SUCH_VARIABLE"]});
+    let own = own();
+    let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let name = own.keys().find(|name| plain(name) && !SAFE_BASE.contains(&name.as_str()));
+    let name = name.ok_or("this program has no variable to pass on")?;
+    let more = json!({"inheritEnv": [name, "TOOLNEXUS_NO_SUCH_VARIABLE"]});
     let toolkit = setting.load_everything_with(Wire::Stdio, more).await?;
     let seen = seen(&toolkit).await?;
     toolkit.close().await;
     let names: BTreeSet<&str> = seen.keys().map(String::as_str).collect();
-    equal("names", &names, &base_and("PWD"))
+    equal("names", &names, &base_and(name))
 }
 
 fn base_and(name: &str) -> BTreeSet<&str> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use tokio::process::Command;
 use tokio::task::JoinHandle;
 use toolnexus::{SourceStatus, ToolContext, ToolResult, Toolkit};
 use toolnexus_conformance::processes::{eventually, with_variable};
@@ -82,8 +82,8 @@ async fn killed(setting: &Setting) -> Outcome {
     .await?;
     let running = under_way(&toolkit, setting, Wire::Stdio, ToolContext::default()).await?;
     for pid in with_variable(MARK, "killed") {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("no such process number")?;
-        kill_process(pid, Signal::KILL).map_err(|error| error.to_string())?;
+        let kill = Command::new("kill").args(["-KILL", &pid.to_string()]).status().await;
+        holds(kill.is_ok_and(|status| status.success()), || format!("process {pid} cannot be killed"))?;
     }
     lost_with_its_server(&toolkit, running).await?;
     let result = call(&toolkit, "files_list_directory", json!({"path": folder})).await?;

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use toolnexus::mcp::{LoadMcpOptions, McpContext, list_mcp_tools, parse_mcp_config};
+use toolnexus::mcp::{
+    LoadMcpOptions, McpContext, McpContextError, list_mcp_tools, load_mcp_with_context, parse_mcp_config,
+};
 use toolnexus::{Error, McpConfigInput, ToolContext, ToolkitOptions, ToolkitSources as _, create_toolkit};
 use toolnexus_conformance::processes::{descendants, eventually, with_variable};
 use toolnexus_conformance::{Outcome, Report, equal, holds};
 
 use crate::cancel::{echo, under_way};
-use crate::servers::{MARK, Setting, Wire, call, connection, failure, json_of, load, marked};
+use crate::servers::{MARK, Setting, Wire, call, connection, failure, json_of, load, marked, with};
 
 /// How long processes may take to be gone when nobody waits for that.
 const GONE: Duration = Duration::from_secs(5);
@@ -23,6 +25,7 @@ pub(crate) async fn checks(report: &mut Report, setting: &Setting) -> Outcome {
     report.check("lifecycle: a dropped toolkit leaves no process", dropped(setting)).await;
     report.check("lifecycle: a toolkit dropped in a call leaves no process", dropped_in_call(setting)).await;
     report.check("lifecycle: a cancelled load leaves no process", load_cancelled(setting)).await;
+    report.check("lifecycle: nor does one of the servers alone", servers_cancelled(setting)).await;
     report.check("lifecycle: a dropped load leaves no process", load_dropped(setting)).await;
     report.check("lifecycle: an inventory leaves no process and no session", inventory(setting)).await;
     for wire in Wire::BOTH {
@@ -165,6 +168,24 @@ async fn load_cancelled(setting: &Setting) -> Outcome {
     }
 }
 
+// The same without the facade around it.
+async fn servers_cancelled(setting: &Setting) -> Outcome {
+    let (_folder, path) = scratch()?;
+    let watch = Watch::start("servers cancelled");
+    let document = McpConfigInput::Value(json!({"mcpServers": unending(setting, &path, &watch)}));
+    let config = parse_mcp_config(&document).map_err(|error| error.to_string())?;
+    let context = McpContext::default();
+    let load = load_mcp_with_context(&config, &context, LoadMcpOptions::default());
+    let (loaded, started) = tokio::join!(load, async {
+        let started = eventually(GONE, || watch.processes().len() == 3).await;
+        context.cancel.cancel();
+        started
+    });
+    watch.count(0)?;
+    holds(started, || "the servers were not started".into())?;
+    equal("outcome", &loaded.err(), &Some(McpContextError::Cancelled))
+}
+
 async fn load_dropped(setting: &Setting) -> Outcome {
     let (_folder, path) = scratch()?;
     let watch = Watch::start("load dropped");
@@ -178,10 +199,14 @@ async fn load_dropped(setting: &Setting) -> Outcome {
     watch.gone().await
 }
 
-/// A load that does not end by itself: one of its servers never answers.
+/// Servers whose load does not end by itself: one of them never answers.
+fn unending(setting: &Setting, folder: &str, watch: &Watch<'_>) -> Value {
+    let silent = json!({"memory": marked(json!({"command": ["sleep", "300"]}), watch.mark)});
+    with(three(setting, folder, watch.mark), silent)
+}
+
 fn options(setting: &Setting, folder: &str, watch: &Watch<'_>) -> ToolkitOptions {
-    let mut servers = three(setting, folder, watch.mark);
-    servers["memory"] = marked(json!({"command": ["sleep", "300"]}), watch.mark);
+    let servers = unending(setting, folder, watch);
     ToolkitOptions {
         mcp_config: Some(McpConfigInput::Value(json!({"mcpServers": servers}))),
         ..Default::default()
@@ -193,8 +218,8 @@ async fn inventory(setting: &Setting) -> Outcome {
     const ENDED: &str = "Received session termination request";
     let (_folder, path) = scratch()?;
     let watch = Watch::start("inventory");
-    let mut servers = three(setting, &path, watch.mark);
-    servers["every.thing"] = setting.everything(Wire::Http, json!({}));
+    let remote = json!({"every.thing": setting.everything(Wire::Http, json!({}))});
+    let servers = with(three(setting, &path, watch.mark), remote);
     let document = McpConfigInput::Value(json!({"mcpServers": servers}));
     let config = parse_mcp_config(&document).map_err(|error| error.to_string())?;
     let ended = setting.http.count(ENDED);

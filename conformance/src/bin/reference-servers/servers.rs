@@ -162,7 +162,7 @@ pub(crate) async fn call_with(
     context: ToolContext,
 ) -> Result<ToolResult, String> {
     let tool =
-        toolkit.get(tool).ok_or_else(|| format!("no tool {tool:?} among {:?}", toolkit.tool_names()))?;
+        toolkit.get(tool).ok_or_else(|| format!("no tool {tool:?} among {}", toolkit.tools().len()))?;
     Ok(tool.execute_with(args, context).await)
 }
 
