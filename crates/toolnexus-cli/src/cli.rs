@@ -278,7 +278,9 @@ pub(crate) fn main() -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
         Err(Failure { exit, message }) => {
-            if !message.is_empty() {
+            if matches!(exit, Exit::HungUp | Exit::Interrupted | Exit::Terminated) {
+                screen.note(&Paint::stderr().dim(&message));
+            } else if !message.is_empty() {
                 screen.note(&format!(
                     "{} {}",
                     Paint::stderr().bad("error:"),
@@ -321,6 +323,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_readme_says_what_the_help_says() {
+        let readme = include_str!("../README.md");
+        for help in [provider::HELP, exit::HELP] {
+            let (_heading, text) = help.split_once('\n').unwrap();
+            assert!(readme.contains(text), "{text}");
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Pending = 4,
     /// The time of `--timeout` was up.
     TimedOut = 5,
+    /// The terminal was closed (SIGHUP).
+    HungUp = 129,
     /// Ctrl-C.
     Interrupted = 130,
     /// Whoever read stdout has gone away.
@@ -36,7 +38,7 @@ Exit codes:
   3    a limit such as --max-turns stopped the run before the model had answered
   4    a tool waits for an answer that nobody here can give
   5    the time of --timeout was up
-  130  interrupted with Ctrl-C (143: ended by SIGTERM)
+  130  interrupted with Ctrl-C (129: its terminal was closed, 143: ended by SIGTERM)
   141  whatever read the output went away";
 
 impl Exit {
@@ -96,7 +98,7 @@ pub(crate) fn of_client_error(error: &ClientError, key: &str) -> Failure {
                 401 | 403 => {
                     format!("; the provider refused the key ({key}): check it and what it may be used for")
                 }
-                404 => "; check --model and --base-url".to_owned(),
+                404 => "; check --model, and --base-url (most end in /v1)".to_owned(),
                 429 => {
                     "; the rate limit or the quota is used up: try again later, or another --model".to_owned()
                 }
@@ -121,6 +123,7 @@ mod tests {
             Exit::Incomplete,
             Exit::Pending,
             Exit::TimedOut,
+            Exit::HungUp,
             Exit::Interrupted,
             Exit::StdoutClosed,
             Exit::Terminated,

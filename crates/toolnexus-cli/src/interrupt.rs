@@ -1,5 +1,7 @@
-//! Ctrl-C and SIGTERM: the first asks everything to end, the second ends the process.
+//! Ctrl-C, SIGTERM and a closed terminal: the first asks everything to end, the second ends the process.
 
+#[cfg(unix)]
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -44,8 +46,11 @@ impl Interrupt {
 
     /// The failure of a command that the signal ended.
     pub(crate) fn failure(&self) -> Failure {
-        if self.code.load(Ordering::Acquire) == Exit::Terminated.code() {
+        let code = self.code.load(Ordering::Acquire);
+        if code == Exit::Terminated.code() {
             Failure::new(Exit::Terminated, "terminated")
+        } else if code == Exit::HungUp.code() {
+            Failure::new(Exit::HungUp, "the terminal was closed")
         } else {
             Failure::new(Exit::Interrupted, "interrupted")
         }
@@ -56,6 +61,7 @@ impl Interrupt {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
@@ -64,14 +70,28 @@ impl Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let interrupt = signal(SignalKind::interrupt()).ok()?;
         let terminate = signal(SignalKind::terminate()).ok()?;
-        Some(Signals { interrupt, terminate })
+        // `nohup` wants the signal ignored, and leaves no terminal on stderr.
+        let hangup =
+            std::io::stderr().is_terminal().then(|| signal(SignalKind::hangup())).and_then(Result::ok);
+        Some(Signals { interrupt, terminate, hangup })
     }
 
     async fn next(&mut self) -> Exit {
         tokio::select! {
             _ = self.interrupt.recv() => Exit::Interrupted,
             _ = self.terminate.recv() => Exit::Terminated,
+            () = hung_up(self.hangup.as_mut()) => Exit::HungUp,
         }
+    }
+}
+
+#[cfg(unix)]
+async fn hung_up(signal: Option<&mut tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -11,6 +11,7 @@ use toolnexus::{BuiltinsConfig, Error, McpConfigInput, Tool, Toolkit, ToolkitOpt
 use crate::cli::SourceArgs;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
+use crate::render::{FailedServer, failed_servers};
 use crate::screen::Screen;
 
 /// Where a configuration is looked for, in this order.
@@ -33,7 +34,11 @@ impl Sources {
     /// Finds the sources; what a flag names has to be there, what is looked for by default need
     /// not.
     pub(crate) fn find(args: &SourceArgs) -> Result<Self, Failure> {
-        let config = if args.no_mcp { None } else { find_config(args.mcp.as_deref())? };
+        let config = if args.no_mcp {
+            None
+        } else {
+            find_config(args.mcp.as_deref(), ", or leave it out with --no-mcp")?
+        };
         Ok(Sources {
             mcp: config.map(|(_, config)| config),
             skills: if args.no_skills { Vec::new() } else { find_skills(&args.skills)? },
@@ -44,7 +49,11 @@ impl Sources {
 }
 
 /// The configuration that a flag names, else the one of the working directory, if there is one.
-pub(crate) fn find_config(given: Option<&Path>) -> Result<Option<(PathBuf, McpConfig)>, Failure> {
+/// `way_out` ends the advice when it cannot be used.
+pub(crate) fn find_config(
+    given: Option<&Path>,
+    way_out: &str,
+) -> Result<Option<(PathBuf, McpConfig)>, Failure> {
     let path = match given {
         Some(path) => path.to_owned(),
         None => match CONFIGS.map(PathBuf::from).into_iter().find(|path| path.exists()) {
@@ -55,9 +64,9 @@ pub(crate) fn find_config(given: Option<&Path>) -> Result<Option<(PathBuf, McpCo
     let config = parse_mcp_config_file(&path).map_err(|error| {
         let remedy = match (&error, given) {
             (McpConfigError::Unreadable { .. }, Some(_)) => "check the path given with --mcp",
-            _ => "correct it, or leave the MCP servers out with --no-mcp",
+            _ => "correct it",
         };
-        Failure::usage(format!("{error}; {remedy}"))
+        Failure::usage(format!("{error}; {remedy}{way_out}"))
     })?;
     Ok(Some((path, config)))
 }
@@ -73,13 +82,21 @@ pub(crate) fn find_skills(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// Loads everything; servers that fail are told of and left out.
+/// What was loaded.
+pub(crate) struct Loaded {
+    pub(crate) toolkit: Toolkit,
+    /// The servers that are missing from it.
+    pub(crate) failed: Vec<FailedServer>,
+}
+
+/// Loads everything; servers that fail are left out.
 pub(crate) async fn load(
     sources: Sources,
     wait_for: Option<WaitFor>,
     screen: &Screen,
     interrupt: &Interrupt,
-) -> Result<Toolkit, Failure> {
+) -> Result<Loaded, Failure> {
+    let config = sources.mcp.clone().unwrap_or_default();
     let on_server = sources.mcp.as_ref().and_then(|config| watch_servers(config, screen));
     let toolkit = create_toolkit(ToolkitOptions {
         mcp_config: sources.mcp.map(McpConfigInput::Config),
@@ -93,10 +110,11 @@ pub(crate) async fn load(
     })
     .await;
     screen.idle();
-    toolkit.map_err(|error| match error {
+    let toolkit = toolkit.map_err(|error| match error {
         Error::Cancelled => interrupt.failure(),
         other => Failure::usage(other.to_string()),
-    })
+    })?;
+    Ok(Loaded { failed: failed_servers(&toolkit, &config), toolkit })
 }
 
 /// Shows which servers are still awaited.
@@ -110,7 +128,7 @@ fn watch_servers(config: &McpConfig, screen: &Screen) -> Option<OnServer> {
     let show = move |screen: &Screen, waiting: &BTreeSet<String>| {
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
         let ready = all - waiting.len();
-        screen.busy(format!("connecting MCP servers ({ready}/{all}): {}", names.join(", ")));
+        screen.busy(&format!("connecting MCP servers ({ready}/{all}): {}", names.join(", ")));
     };
     show(screen, &waiting);
     let screen = screen.clone();

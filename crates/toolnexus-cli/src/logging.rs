@@ -57,7 +57,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         event.record(&mut text);
         let message = text.message.strip_prefix(PREFIX).unwrap_or(&text.message);
         // The command itself tells of servers that failed, in more words.
-        if self.verbose == 0 && message.starts_with("MCP server \"") && message.contains("\" failed: ") {
+        if message.starts_with("MCP server \"") && message.contains("\" failed: ") {
             return;
         }
         let level = match *event.metadata().level() {

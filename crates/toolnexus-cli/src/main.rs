@@ -1,4 +1,8 @@
 //! The `toolnexus` command.
+//!
+//! `cli` reads the command line and carries it out: `run`, `demo` and `list` are the commands.
+//! `provider` chooses a model, `loading` builds the toolkit, `session` drives a run, `render` shows
+//! it. `screen` is the only place that writes to stdout and stderr, `exit` has the exit codes.
 
 mod cli;
 mod demo;

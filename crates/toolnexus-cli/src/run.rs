@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal as _};
 
 use tokio::time::Instant;
 use toolnexus::client::StreamOptions;
-use toolnexus::{ClientOptions, Prompt, Toolkit, create_client};
+use toolnexus::{ClientOptions, Prompt, create_client};
 
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure, timed_out};
 use crate::interrupt::Interrupt;
-use crate::loading::{self, Sources};
+use crate::loading::{self, Loaded, Sources};
 use crate::provider::{self, Choice, Key, Wanted};
 use crate::render::{Human, Json, Render};
 use crate::screen::Screen;
@@ -53,18 +53,18 @@ async fn prepare_and_ask(
     let prompt = prompt::read(args.prompt.clone(), screen, interrupt).await?;
     let wait_for = io::stdin().is_terminal().then(|| person::resolver(screen));
     let deadline = args.timeout.and_then(|time| Instant::now().checked_add(time));
-    let toolkit = before(deadline, loading::load(sources, wait_for, screen, interrupt)).await?;
+    let loaded = before(deadline, loading::load(sources, wait_for, screen, interrupt)).await?;
     let options = client_options(&args, &choice, deadline);
-    let ended = ask(prompt, options, &choice, &toolkit, render, interrupt).await;
-    toolkit.close().await;
+    let ended = ask(prompt, options, &choice, &loaded, render, interrupt).await;
+    loaded.toolkit.close().await;
     ended
 }
 
 /// Loads, or gives up at the deadline: dropping a load ends what it has started.
 async fn before(
     deadline: Option<Instant>,
-    loading: impl Future<Output = Result<Toolkit, Failure>>,
-) -> Result<Toolkit, Failure> {
+    loading: impl Future<Output = Result<Loaded, Failure>>,
+) -> Result<Loaded, Failure> {
     let Some(deadline) = deadline else { return loading.await };
     let late = |_| Err(timed_out("not every MCP server has answered"));
     tokio::time::timeout_at(deadline, loading).await.unwrap_or_else(late)
@@ -74,14 +74,14 @@ async fn ask(
     prompt: String,
     options: ClientOptions,
     choice: &Choice,
-    toolkit: &Toolkit,
+    loaded: &Loaded,
     render: &mut dyn Render,
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
-    render.toolkit(toolkit, choice)?;
+    render.loaded(loaded, choice)?;
     let client = create_client(options);
     let options = StreamOptions { cancel: Some(interrupt.token()), ..Default::default() };
-    let stream = client.stream_with(Prompt::Text(prompt), toolkit, options);
+    let stream = client.stream_with(Prompt::Text(prompt), &loaded.toolkit, options);
     let result = session::drive(stream, render, choice, interrupt).await?;
     Ok(session::exit_of(&result))
 }

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use console::{Style, Term};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often the spinner moves.
+/// How often the spinner moves, and what it looks like.
 const TICK: Duration = Duration::from_millis(100);
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// The width where there is no terminal to ask.
 const WIDTH_ELSEWHERE: usize = 120;
@@ -33,7 +33,11 @@ enum Stream {
 
 #[derive(Default)]
 struct State {
-    spinner: Option<ProgressBar>,
+    /// What the spinner says, while there is one.
+    busy: Option<String>,
+    frame: usize,
+    /// Whether a thread moves the spinner.
+    ticking: bool,
     /// The last thing on the screen is an answer without a line break after it.
     open_line: bool,
 }
@@ -109,19 +113,15 @@ impl Screen {
     /// Writes lines to stderr; where they cannot be written, they are lost.
     pub(crate) fn note(&self, lines: &str) {
         let mut state = self.state();
-        let write = |open: bool| {
-            let gap = if open { "\n" } else { "" };
-            let _ = match self.notes {
-                Stream::Stdout => writeln!(io::stdout(), "{gap}{lines}"),
-                Stream::Stderr => writeln!(io::stderr(), "{gap}{lines}"),
-            };
-        };
+        state.erase();
         // An open answer on stdout shares the screen with stderr only when both are terminals.
         let open = std::mem::take(&mut state.open_line) && self.notes_terminal();
-        match &state.spinner {
-            Some(spinner) => spinner.suspend(|| write(open)),
-            None => write(open),
-        }
+        let gap = if open { "\n" } else { "" };
+        let _ = match self.notes {
+            Stream::Stdout => writeln!(io::stdout(), "{gap}{lines}"),
+            Stream::Stderr => writeln!(io::stderr(), "{gap}{lines}"),
+        };
+        state.draw();
     }
 
     /// Asks on stderr: the cursor stays behind the question.
@@ -133,16 +133,23 @@ impl Screen {
     }
 
     /// Shows a spinner that says `what`, until something else is written or said.
-    pub(crate) fn busy(&self, what: impl Into<String>) {
-        if !self.stderr_terminal {
+    pub(crate) fn busy(&self, what: &str) {
+        if !self.stderr_terminal || std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
             return;
         }
+        // Cut, so that it stays on its line, also with a `^C` echoed behind it.
+        let what = crate::render::one_line(what, self.width().saturating_sub(6));
         let mut state = self.state();
         if std::mem::take(&mut state.open_line) {
             let _ = writeln!(io::stderr());
         }
-        let spinner = state.spinner.get_or_insert_with(spinner);
-        spinner.set_message(what.into());
+        state.busy = Some(what);
+        state.draw();
+        if !std::mem::replace(&mut state.ticking, true) {
+            let state = Arc::clone(&self.state);
+            // A thread, because the command may be busy writing or reading.
+            std::thread::spawn(move || tick(&state));
+        }
     }
 
     /// Takes the spinner away.
@@ -152,26 +159,50 @@ impl Screen {
 
     fn clear(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        if let Some(spinner) = state.spinner.take() {
-            spinner.finish_and_clear();
-        }
+        state.erase();
+        state.busy = None;
         state
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
-fn spinner() -> ProgressBar {
-    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let colour = if console::colors_enabled_stderr() { "{spinner:.cyan}" } else { "{spinner}" };
-    // The template is a constant that indicatif reads; if not, its own style serves.
-    if let Ok(style) = ProgressStyle::with_template(&format!("{colour} {{wide_msg}}")) {
-        spinner.set_style(style.tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ "));
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moves the spinner until there is none.
+fn tick(state: &Mutex<State>) {
+    loop {
+        std::thread::sleep(TICK);
+        let mut state = lock(state);
+        if state.busy.is_none() {
+            state.ticking = false;
+            return;
+        }
+        state.frame += 1;
+        state.draw();
     }
-    spinner.enable_steady_tick(TICK);
-    spinner
+}
+
+impl State {
+    /// Draws the spinner, if there is one; what was on its line goes.
+    fn draw(&self) {
+        let Some(what) = &self.busy else { return };
+        let frame = FRAMES.get(self.frame % FRAMES.len()).copied().unwrap_or_default();
+        let terminal = Term::stderr();
+        let _ = terminal.clear_line();
+        let _ = terminal.write_str(&format!("{} {what}", Paint::stderr().name(frame)));
+    }
+
+    /// Takes the spinner off the screen.
+    fn erase(&self) {
+        if self.busy.is_some() {
+            let _ = Term::stderr().clear_line();
+        }
+    }
 }
 
 /// Colours, where the stream they are meant for wants them.

@@ -61,7 +61,7 @@ mod tests {
     struct Seen(Vec<StreamEvent>);
 
     impl Render for Seen {
-        fn toolkit(&mut self, _: &Toolkit, _: &Choice) -> std::io::Result<()> {
+        fn loaded(&mut self, _: &crate::loading::Loaded, _: &Choice) -> std::io::Result<()> {
             Ok(())
         }
         fn event(&mut self, event: &StreamEvent) -> std::io::Result<()> {

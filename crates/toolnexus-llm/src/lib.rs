@@ -36,7 +36,7 @@ pub use client::{Client, create_client};
 pub use conversation::Conversation;
 pub use error::{ClientError, ERROR_BODY_CAP, ProviderError};
 pub use message::Message;
-pub use options::{AskOptions, ClientOptions, EventSink, RunOptions, StreamOptions};
+pub use options::{AskOptions, ClientOptions, EventSink, RunOptions, StreamOptions, TextSink};
 pub use prompt::Prompt;
 pub use resolver::{WaitForCtx, WaitForWithContext};
 pub use result::{RunFile, RunResult, RunStatus, ToolCallRecord, limits};

@@ -92,6 +92,9 @@ fn shown_url(url: &str) -> String {
 /// Receives the events of a run as they happen, on the run's own task.
 pub type EventSink = Arc<dyn Fn(&StreamEvent) + Send + Sync>;
 
+/// Receives the text of a run as it arrives, on the run's own task.
+pub type TextSink = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Options of one run.
 #[derive(Clone, Default)]
 pub struct RunOptions {
@@ -111,7 +114,7 @@ pub struct RunOptions {
 #[derive(Clone, Default)]
 pub struct AskOptions {
     /// Receives each piece of text as it arrives; the answer is then streamed.
-    pub on_text: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    pub on_text: Option<TextSink>,
     /// Ends the run early.
     pub cancel: Option<CancellationToken>,
     /// State of the host, handed to every tool.

@@ -52,7 +52,6 @@ impl HttpTransport for ReqwestTransport {
             *outgoing.body_mut() = Some(outgoing_body(request.body));
             let answer = client?.execute(outgoing).await.map_err(|error| describe("no answer", error))?;
             let (head, body) = http::Response::from(answer).into_parts();
-            let body = reqwest::Body::from(body);
             let body = http_body_stream(body).map_err(|error| describe("the answer broke off", error));
             Ok(HttpResponse { status: head.status, headers: head.headers, body: body.boxed() })
         })

@@ -130,7 +130,7 @@ async fn tools_are_sent_in_the_order_of_the_toolkit() {
     }
 }
 
-// CLIENT-17, CLIENT-62: what a tool says to the host is not for the model
+// CLIENT-17: what a tool says to the host is not for the model
 #[tokio::test]
 async fn hints_titles_and_origins_stay_home() {
     let tool: Tool = add()

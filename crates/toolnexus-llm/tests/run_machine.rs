@@ -464,7 +464,7 @@ proptest! {
     #[test]
     fn random_runs_keep_their_promises(
         anthropic in any::<bool>(),
-        with_history in any::<bool>(),
+        past in 0_usize..5,
         system in prop_oneof![Just(""), Just("SYS")],
         max_turns in 1_u32..4,
         decisions in proptest::collection::vec(any::<u16>(), 0..300),
@@ -472,7 +472,8 @@ proptest! {
         let style = if anthropic { Style::Anthropic } else { Style::OpenAI };
         let start = RunStarted {
             system: system.into(),
-            history: if with_history { history(style).into() } else { Transcript::new() },
+            // Nothing, a whole conversation, or one that stops in the middle of its turn.
+            history: history(style).messages().take(past).cloned().collect(),
             max_turns,
             ..started(style)
         };

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -371,21 +372,21 @@ async fn a_stream_may_end_in_several_ways() {
     let text = json!({"choices": [{"delta": {"content": "ok"}}]});
     let stop = json!({"choices": [{"delta": {}, "finish_reason": "stop"}]});
     for body in [
-        sse(&[text.clone()]) + "data: [DONE]\n\n",
-        sse(&[text.clone()]) + "data:[DONE]",
+        sse(from_ref(&text)) + "data: [DONE]\n\n",
+        sse(from_ref(&text)) + "data:[DONE]",
         sse(&[text.clone(), stop.clone()]),
-        format!("{}data: {stop}", sse(&[text.clone()])),
+        format!("{}data: {stop}", sse(from_ref(&text))),
         // What follows the end is not read.
-        sse(&[text.clone()]) + "data: [DONE]\n\ndata: {\"error\":{\"message\":\"late\"}}\n\n",
+        sse(from_ref(&text)) + "data: [DONE]\n\ndata: {\"error\":{\"message\":\"late\"}}\n\n",
     ] {
         assert_eq!(one_turn(OPENAI, body).await.text, "ok");
     }
     let text = delta(0, &json!({"type": "text_delta", "text": "ok"}));
     let stop = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
     for body in [
-        anthropic(&[text.clone()]),
+        anthropic(from_ref(&text)),
         sse(&[text.clone(), stop.clone()]),
-        format!("{}data:{stop}", sse(&[text.clone()])),
+        format!("{}data:{stop}", sse(from_ref(&text))),
         anthropic(&[text]) + "data: {\"type\":\"error\"}\n\n",
     ] {
         assert_eq!(one_turn(ANTHROPIC, body).await.text, "ok");

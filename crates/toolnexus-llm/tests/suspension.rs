@@ -521,6 +521,83 @@ async fn questions_may_share_an_id() {
     }
 }
 
+// SUSPEND-43, CLIENT-27: a history whose last turn is answered in part is completed before the prompt
+#[tokio::test]
+async fn what_a_stopped_run_left_open_is_answered_by_the_next() {
+    for style in STYLES {
+        let (ask, _) = asking("ask", "Which city?");
+        let toolkit = Toolkit::from_tools([fixed("first", "one"), ask, fixed("third", "three")]);
+        let [calls, ok] = turn(style, &["first", "ask", "third"]);
+        let double = Double::new([calls, ok]);
+        let client = create_client(double.options(style));
+        let stopped = client.ask("hi", &toolkit, "c").await.unwrap();
+        assert_eq!(stopped.status, RunStatus::Pending);
+        let result = client.ask("never mind", &toolkit, "c").await.unwrap();
+        assert_eq!(results(style, &result), ["one", "Which city?", "no result supplied on resume for third"]);
+        transcript::check(style, &result.messages, false).unwrap();
+        // That is what the provider reads, and the prompt comes behind it.
+        let sent = double.body(1)["messages"].as_array().unwrap().clone();
+        assert_eq!(sent.last().unwrap()["content"], "never mind");
+        let sent: toolnexus_llm::Transcript = sent.into();
+        assert_eq!(sent[..], result.messages[..sent.len()]);
+        if style == Style::Anthropic {
+            assert_eq!(sent.len(), 4);
+            assert_eq!(sent[2]["content"][2]["is_error"], true);
+        }
+    }
+}
+
+// SUSPEND-43: nothing answered at all, and the middle one missing
+#[tokio::test]
+async fn a_history_from_elsewhere_is_completed_in_call_order() {
+    for style in STYLES {
+        for answered in [&[][..], &["3", "1"], &["2"], &["1", "2", "3"]] {
+            let double = Double::new([Reply::text(style, "ok")]);
+            let client = create_client(double.options(style));
+            let mut history = vec![json!({"role": "user", "content": "x"})];
+            let ids = ["1", "2", "3"];
+            match style {
+                Style::Anthropic => {
+                    let uses = ids.map(
+                        |id| json!({"type": "tool_use", "id": id, "name": format!("t{id}"), "input": {}}),
+                    );
+                    history.push(json!({"role": "assistant", "content": uses}));
+                    let results: Vec<Value> = answered
+                        .iter()
+                        .map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": "given", "is_error": false}))
+                        .collect();
+                    if !results.is_empty() {
+                        history.push(json!({"role": "user", "content": results, "kept": true}));
+                    }
+                }
+                _ => {
+                    let calls = ids.map(|id| json!({"id": id, "type": "function", "function": {"name": format!("t{id}"), "arguments": "{}"}}));
+                    history.push(json!({"role": "assistant", "tool_calls": calls}));
+                    history.extend(
+                        answered
+                            .iter()
+                            .map(|id| json!({"role": "tool", "tool_call_id": id, "content": "given"})),
+                    );
+                }
+            }
+            let run = RunOptions { history: history.into(), ..Default::default() };
+            let result = client.run_with("go on", &Toolkit::default(), run).await.unwrap();
+            let expected: Vec<String> = ids
+                .iter()
+                .map(|id| match answered.contains(id) {
+                    true => "given".to_owned(),
+                    false => format!("no result supplied on resume for t{id}"),
+                })
+                .collect();
+            assert_eq!(results(style, &result), expected);
+            transcript::check(style, &result.messages, false).unwrap();
+            if style == Style::Anthropic && !answered.is_empty() {
+                assert_eq!(result.messages[2]["kept"], true);
+            }
+        }
+    }
+}
+
 /// The events of a streamed turn of these tools.
 async fn streamed(style: Style, tools: Vec<Tool>, wait_for: Option<WaitFor>) -> Vec<StreamEvent> {
     let calls: Vec<(String, String)> =
@@ -675,7 +752,7 @@ async fn a_stopped_run_counts_what_happened() {
     assert_eq!((&value["status"], &value["pending"]["prompt"]), (&json!("pending"), &json!("?")));
 }
 
-// SUSPEND-40, SUSPEND-43 (contract way): from the saved messages, with a resolver, the model asks again
+// SUSPEND-40: the contract's way: from the saved messages, with a resolver, the model asks again
 #[tokio::test]
 async fn a_stopped_conversation_goes_on_with_a_resolver() {
     for style in STYLES {

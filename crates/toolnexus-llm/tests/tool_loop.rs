@@ -382,7 +382,7 @@ async fn a_history_is_continued_verbatim() {
     // The result's messages are a history again: serialised, read back and continued.
     let text = serde_json::to_string(&result.messages).unwrap();
     let read: toolnexus_llm::Transcript = serde_json::from_str(&text).unwrap();
-    assert_eq!(toolnexus_llm::Transcript::from(read), result.messages);
+    assert_eq!(read, result.messages);
 }
 
 // CLIENT-31: announced is what was there at the start; callable is what is there now
@@ -684,7 +684,7 @@ async fn a_buffered_run_tells_its_events_but_no_deltas() {
     }
 }
 
-// CLIENT-25: requests leave through the host's transport, with everything they need
+// CLIENT-24, CLIENT-25: requests leave through the host's transport, with everything they need
 #[tokio::test]
 async fn a_host_can_carry_the_requests() {
     for style in STYLES {

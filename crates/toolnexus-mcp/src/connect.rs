@@ -13,7 +13,7 @@ use crate::child::ChildProcess;
 use crate::config::{McpServerConfig, ServerKind};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
-use crate::http;
+use crate::http::{self, Start};
 use crate::live::{Live, Wire, settle};
 use crate::progress::ProgressClocks;
 use crate::request::span;
@@ -61,19 +61,78 @@ pub(crate) async fn connect(
     if let Some(defect) = config.defect() {
         return Err(failed(Fault::with_detail(McpFailureKind::Config, defect), McpPhase::Config));
     }
-    let clocks = Arc::new(ProgressClocks::default());
-    if config.kind == ServerKind::Local {
-        let (child, pipes) = ChildProcess::spawn(config, default_inherit, tasks.token())
-            .map_err(|fault| failed(fault, McpPhase::Connect))?;
-        let down = Arc::default();
-        let transport =
-            StdioTransport::new(pipes, child.view(), Arc::clone(&clocks), Arc::clone(&down), tasks.token());
-        handshake(config, transport, Wire::Stdio { child, down }, clocks, tasks).await
-    } else {
-        let (transport, link) = http::transport(config, Arc::clone(&clocks), tasks.token())
-            .map_err(|fault| failed(fault, McpPhase::Config))?;
-        handshake(config, transport, Wire::Http(link), clocks, tasks).await
+    if config.kind == ServerKind::Remote {
+        return reach_remote(config, tasks).await;
     }
+    let clocks = Arc::new(ProgressClocks::default());
+    let (child, pipes) = ChildProcess::spawn(config, default_inherit, tasks.token())
+        .map_err(|fault| failed(fault, McpPhase::Connect))?;
+    let down = Arc::default();
+    let transport =
+        StdioTransport::new(pipes, child.view(), Arc::clone(&clocks), Arc::clone(&down), tasks.token());
+    handshake(config, transport, Wire::Stdio { child, down }, clocks, tasks).await
+}
+
+/// Tries the transport that the entry asks for, and the other one where the server says that it
+/// does not speak this one.
+async fn reach_remote(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Unreached> {
+    if config.sse {
+        return match reach_sse(config, tasks).await {
+            Err(Refused { unreached, not_there: true }) => {
+                reach_streamable(config, tasks).await.map_err(|_| unreached)
+            }
+            result => result.map_err(|refused| refused.unreached),
+        };
+    }
+    match reach_streamable(config, tasks).await {
+        Err(Refused { unreached, not_there: true }) => match reach_sse(config, tasks).await {
+            // Neither is there: what was asked for first says more.
+            Err(Refused { not_there: true, .. }) => Err(unreached),
+            result => result.map_err(|refused| refused.unreached),
+        },
+        result => result.map_err(|refused| refused.unreached),
+    }
+}
+
+/// A remote server that could not be connected over one transport.
+struct Refused {
+    unreached: Unreached,
+    /// The server does not speak that transport.
+    not_there: bool,
+}
+
+async fn reach_streamable(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Refused> {
+    let clocks = Arc::new(ProgressClocks::default());
+    let (transport, link) =
+        http::transport(config, Arc::clone(&clocks), tasks.token()).map_err(|fault| Refused {
+            unreached: Unreached {
+                failure: fault.at(&config.name, McpPhase::Config, Vec::new()),
+                stderr: Vec::new(),
+            },
+            not_there: false,
+        })?;
+    let seen = link.clone();
+    handshake(config, transport, Wire::Http(link), clocks, tasks)
+        .await
+        .map_err(|unreached| Refused { unreached, not_there: seen.says_other_transport() })
+}
+
+async fn reach_sse(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Refused> {
+    let clocks = Arc::new(ProgressClocks::default());
+    let limit = Duration::from_millis(config.timeout_ms);
+    let starting = http::start_sse(config, Arc::clone(&clocks), tasks.token());
+    let (fault, not_there) = match timeout(limit, starting).await {
+        Ok(Ok((transport, link))) => {
+            return handshake(config, transport, Wire::Http(link), clocks, tasks)
+                .await
+                .map_err(|unreached| Refused { unreached, not_there: false });
+        }
+        Ok(Err(Start::NotThere(fault))) => (fault, true),
+        Ok(Err(Start::Failed(fault))) => (fault, false),
+        Err(_) => (Fault::timeout(), false),
+    };
+    let failure = fault.at(&config.name, McpPhase::Connect, Vec::new());
+    Err(Refused { unreached: Unreached { failure, stderr: Vec::new() }, not_there })
 }
 
 async fn handshake<T>(
@@ -121,7 +180,7 @@ where
     span.record("error.type", fault.kind.as_str());
     let stderr = wire.stderr();
     wire.cut();
-    settle(tasks).await;
+    settle(std::slice::from_ref(tasks)).await;
     let failure = fault.at(&config.name, McpPhase::Initialize, quoted_stderr(&stderr));
     Err(Unreached { failure, stderr })
 }

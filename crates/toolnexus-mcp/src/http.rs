@@ -7,8 +7,10 @@
 mod body;
 mod client;
 mod events;
+mod sse;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -20,6 +22,7 @@ use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
 use crate::progress::ProgressClocks;
 pub(crate) use client::HttpClient;
+pub(crate) use sse::{Start, start as start_sse};
 
 /// The longest JSON body, or event of a stream, that is read.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
@@ -49,10 +52,14 @@ impl std::fmt::Debug for HttpFault {
 }
 
 /// What outlives the transport that rmcp owns.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct HttpLink {
     /// Why the end of the handshake was refused: rmcp drops that error on its way.
     handshake_fault: Arc<Mutex<Option<Fault>>>,
+    /// Why the one stream that everything depends on has ended.
+    lost: Arc<OnceLock<Fault>>,
+    /// The answer to `initialize` says that the server speaks another transport.
+    other_transport: Arc<AtomicBool>,
     abort: CancellationToken,
 }
 
@@ -60,6 +67,11 @@ impl HttpLink {
     /// Ends every exchange, those of the handshake included, which rmcp lets run.
     pub(crate) fn abort(&self) {
         self.abort.cancel();
+    }
+
+    /// Whether the server has shown that it does not speak streamable HTTP at this address.
+    pub(crate) fn says_other_transport(&self) -> bool {
+        self.other_transport.load(Ordering::Relaxed)
     }
 
     /// What an error of rmcp's transport means.
@@ -83,6 +95,9 @@ impl HttpLink {
 
     /// Why a request ended without an answer or an error of its own.
     pub(crate) fn stream_ended(&self) -> Fault {
+        if let Some(fault) = self.lost.get() {
+            return fault.clone();
+        }
         let kept = self.handshake_fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         kept.unwrap_or_else(|| Fault::transport("stream-failed"))
     }
@@ -99,7 +114,7 @@ pub(crate) fn transport(
     clocks: Arc<ProgressClocks>,
     token: TaskTrackerToken,
 ) -> Result<(StreamableHttpClientTransport<HttpClient>, HttpLink), Fault> {
-    let link = HttpLink { handshake_fault: Arc::default(), abort: CancellationToken::new() };
+    let link = HttpLink::default();
     let client = HttpClient::new(config, clocks, link.clone(), token)?;
 
     let mut settings =

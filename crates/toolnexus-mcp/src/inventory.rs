@@ -61,10 +61,11 @@ pub async fn list_mcp_tools(
     ctx: &McpContext,
     opts: LoadMcpOptions,
 ) -> Result<McpInventory, McpContextError> {
-    let servers = each_server(config, ctx, async |server, tasks| {
-        let entry = Entry::of(server, &opts, tasks).await;
+    let opts = &opts;
+    let servers = each_server(config, ctx, |server, tasks| async move {
+        let entry = Entry::of(server, opts, &tasks).await;
         announce(
-            &opts,
+            opts,
             McpServerEvent {
                 name: server.name.clone(),
                 status: entry.status,

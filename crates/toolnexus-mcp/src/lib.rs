@@ -10,7 +10,8 @@
 //! * `load`, `connect`, `listing`: from an entry to tools; `inventory` lists without keeping.
 //! * `live`: a connection that stands, and its end; `source`: all of them together.
 //! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
-//! * `child`, `stdio`, `http`: the wires. `wire` reads what comes, before rmcp decodes it.
+//! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
+//!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
 //! * `failure`: kinds, phases, and how a failure reads.
 
 mod call;
@@ -26,6 +27,7 @@ mod listing;
 mod live;
 mod load;
 mod naming;
+mod open;
 mod options;
 mod progress;
 mod request;

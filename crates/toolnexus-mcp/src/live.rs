@@ -22,7 +22,7 @@ use crate::stdio::{Down, StdioError};
 use crate::wire;
 
 /// How long closing one connection may take: the goodbye to a session, mostly.
-const CLOSE_LIMIT: Duration = Duration::from_secs(4);
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long closing waits for a killed child to be reaped and for tasks to see the end.
 const REAP_LIMIT: Duration = Duration::from_secs(1);
@@ -84,6 +84,9 @@ impl Wire {
             (self, error.downcast_ref::<StreamableHttpError<HttpFault>>())
         {
             return link.fault(error);
+        }
+        if let Some(HttpFault(fault)) = error.downcast_ref::<HttpFault>() {
+            return fault.clone();
         }
         match error.downcast_ref::<StdioError>() {
             // The usual reason for a broken pipe is that the child is gone, and that says more.
@@ -198,12 +201,17 @@ impl Live {
             let _ = service.close_with_timeout(CLOSE_LIMIT).await;
         }
         self.wire.cut();
-        settle(&self.tasks).await;
+        settle(std::slice::from_ref(&self.tasks)).await;
     }
 }
 
-/// Waits a moment for everything that holds a token of `tasks` to end.
-pub(crate) async fn settle(tasks: &TaskTracker) {
-    tasks.close();
-    let _ = tokio::time::timeout(REAP_LIMIT, tasks.wait()).await;
+/// Waits a moment for everything that holds a token of one of these to end.
+pub(crate) async fn settle(trackers: &[TaskTracker]) {
+    let ended = async {
+        for tasks in trackers {
+            tasks.close();
+            tasks.wait().await;
+        }
+    };
+    let _ = tokio::time::timeout(REAP_LIMIT, ended).await;
 }

@@ -58,9 +58,10 @@ pub async fn load_mcp_with_context(
     ctx: &McpContext,
     opts: LoadMcpOptions,
 ) -> Result<McpSource, McpContextError> {
-    let connections = each_server(config, ctx, async |server, tasks| {
-        let connection = load_server(server, &opts, tasks).await;
-        announce(&opts, event_of(&connection));
+    let opts = &opts;
+    let connections = each_server(config, ctx, |server, tasks| async move {
+        let connection = load_server(server, opts, &tasks).await;
+        announce(opts, event_of(&connection));
         Unclaimed(Some(connection))
     })
     .await?;
@@ -94,26 +95,26 @@ impl Drop for Unclaimed {
 
 /// Runs `work` for every server at once; the results come in the order of the document. When the
 /// context ends first, everything that `work` has started is gone on return.
-pub(crate) async fn each_server<T>(
-    config: &McpConfig,
+pub(crate) async fn each_server<'c, T, Fut>(
+    config: &'c McpConfig,
     ctx: &McpContext,
-    work: impl AsyncFn(&McpServerConfig, &TaskTracker) -> T,
-) -> Result<Vec<T>, McpContextError> {
-    let ended = ended(ctx);
-    tokio::pin!(ended);
+    work: impl Fn(&'c McpServerConfig, TaskTracker) -> Fut,
+) -> Result<Vec<T>, McpContextError>
+where
+    Fut: Future<Output = T>,
+{
     if let Some(error) = already_ended(ctx) {
         return Err(error);
     }
     let trackers: Vec<TaskTracker> = config.servers.iter().map(|_| TaskTracker::new()).collect();
     let mut done: BTreeMap<usize, T> = BTreeMap::new();
-    let work = &work;
-    let mut running: FuturesUnordered<_> = config
-        .servers
-        .iter()
-        .zip(&trackers)
-        .enumerate()
-        .map(|(at, (server, tasks))| async move { (at, work(server, tasks).await) })
-        .collect();
+    let mut running = FuturesUnordered::new();
+    for (at, (server, tasks)) in config.servers.iter().zip(&trackers).enumerate() {
+        let work = work(server, tasks.clone());
+        running.push(async move { (at, work.await) });
+    }
+    let ended = ended(ctx);
+    tokio::pin!(ended);
     let error = loop {
         tokio::select! {
             biased;
@@ -129,7 +130,7 @@ pub(crate) async fn each_server<T>(
     // Dropping a connection kills its child or aborts its exchanges; their tasks then see the end.
     drop(running);
     drop(done);
-    futures::future::join_all(trackers.iter().map(settle)).await;
+    settle(&trackers).await;
     Err(error)
 }
 

@@ -1,10 +1,9 @@
 //! The stdio wire: one JSON-RPC message a line over a child's pipes.
 
-use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
@@ -13,8 +12,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::child::{ChildView, Pipes};
 use crate::failure::Fault;
+use crate::open::OpenRequests;
 use crate::progress::ProgressClocks;
-use crate::wire::{self, Spoiled};
+use crate::wire::Spoiled;
 
 /// The longest line that is read. A longer one is passed over.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -41,10 +41,8 @@ pub(crate) struct StdioTransport {
     stdin: Arc<Mutex<ChildStdin>>,
     lines: Lines<ChildStdout>,
     child: ChildView,
-    clocks: Arc<ProgressClocks>,
+    open: OpenRequests,
     down: Down,
-    initialize: Option<RequestId>,
-    pending: HashSet<RequestId>,
     _token: TaskTrackerToken,
 }
 
@@ -60,67 +58,21 @@ impl StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
-            clocks,
+            open: OpenRequests::new(clocks),
             down,
-            initialize: None,
-            pending: HashSet::new(),
             _token: token,
         }
     }
 
-    /// Follows which requests are open, from the outgoing side.
-    fn note(&mut self, message: &ClientJsonRpcMessage) {
-        match message {
-            ClientJsonRpcMessage::Request(request) => {
-                if matches!(request.request, ClientRequest::InitializeRequest(_)) {
-                    self.initialize = Some(request.id.clone());
-                }
-                self.pending.insert(request.id.clone());
-            }
-            ClientJsonRpcMessage::Notification(notification) => {
-                if let rmcp::model::ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.pending.remove(id);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The message of the line just read, if anybody waits for it. An answer that no open request
-    /// has asked for would end rmcp's handshake.
     fn read_line(&mut self) -> Option<ServerJsonRpcMessage> {
-        let text = std::str::from_utf8(&self.lines.line).ok()?;
-        let mut message = wire::read(text, &self.clocks, |id| self.initialize.as_ref() == Some(id))?;
-        let answered = match &mut message {
-            ServerJsonRpcMessage::Response(response) => Some(&mut response.id),
-            ServerJsonRpcMessage::Error(error) => error.id.as_mut(),
-            _ => None,
-        };
-        if let Some(id) = answered {
-            *id = take_open(&mut self.pending, id)?;
-        }
-        Some(message)
+        self.open.read(std::str::from_utf8(&self.lines.line).ok()?)
     }
 
     /// An answer that was too long to read: it belongs to the one open request, if there is one.
     fn too_long(&mut self) -> Option<ServerJsonRpcMessage> {
         tracing::warn!("[toolnexus] an MCP server wrote a line of more than {MAX_LINE_BYTES} bytes: skipped");
-        let mut open = self.pending.iter();
-        let (Some(id), None) = (open.next().cloned(), open.next()) else { return None };
-        self.pending.remove(&id);
-        Some(Spoiled::TooLong.into_message(id))
+        self.open.take_only().map(|id| Spoiled::TooLong.into_message(id))
     }
-}
-
-/// Removes the request that an answer's id means; the same number as text is the same id.
-fn take_open(pending: &mut HashSet<RequestId>, id: &RequestId) -> Option<RequestId> {
-    pending.take(id).or_else(|| match id {
-        RequestId::String(text) => pending.take(&RequestId::Number(text.parse().ok()?)),
-        RequestId::Number(_) => None,
-    })
 }
 
 impl Transport<RoleClient> for StdioTransport {
@@ -130,7 +82,7 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.note(&message);
+        self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
         async move {
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;

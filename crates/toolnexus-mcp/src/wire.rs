@@ -104,6 +104,14 @@ pub(crate) fn read(
     }
 }
 
+/// Whether an answer's id means that request; the same number as text is the same id.
+pub(crate) fn same_id(answered: &RequestId, asked: &RequestId) -> bool {
+    match (answered, asked) {
+        (RequestId::String(text), RequestId::Number(number)) => text.parse() == Ok(*number),
+        _ => answered == asked,
+    }
+}
+
 fn request_id(raw: &RawValue) -> Option<RequestId> {
     let text = raw.get();
     if text.starts_with('"') {

@@ -133,6 +133,22 @@ async fn a_servers_limit_fails_that_server() {
     }
 }
 
+// A host may load on any task of its runtime and hand the source on.
+#[tokio::test]
+async fn a_load_can_be_spawned() {
+    fn shared<T: Clone + Send + Sync + 'static>(value: T) -> T {
+        value
+    }
+    let config = servers(json!({"x": {"command": ["no-such-program"]}}));
+    let source = tokio::spawn(async move {
+        let context = McpContext::default();
+        let opts = LoadMcpOptions::default();
+        assert!(list_mcp_tools(&config, &context, opts.clone()).await.is_ok());
+        load_mcp_with_context(&config, &context, opts).await
+    });
+    assert_eq!(shared(source.await.unwrap().unwrap()).connected_count(), 0);
+}
+
 /// Open descriptors and live children of this process.
 #[cfg(target_os = "linux")]
 fn footprint() -> (usize, Vec<String>) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Warnings, inherited, output, servers, tool, with};
+use support::{Warnings, inherited, output, output_within, servers, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::{
     LoadMcpOptions, McpContext, McpContextError, McpSource, McpStatus, load_mcp, load_mcp_with,
@@ -170,7 +170,8 @@ async fn a_refusing_server_is_told_by_its_status() {
     for status in [401, 403, 404, 429, 500, 503] {
         let server = broken(HttpFault::on("initialize", refuse(status))).await;
         assert_eq!(failure(&server, json!({})).await, format!("http-status (HTTP {status})"));
-        assert_eq!(server.requests().len(), 1, "asked once");
+        // What may mean "not this transport" is looked into once.
+        assert_eq!(server.requests().len(), if status == 404 { 2 } else { 1 });
     }
     let error = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"secret words"}}"#;
     for (status, text) in
@@ -239,7 +240,7 @@ async fn silence_times_out() {
     }
     let server = broken(HttpFault::on("tools/list", HttpEffect::Silence)).await;
     assert_eq!(
-        failure(&server, json!({"timeout": 200})).await,
+        failure(&server, json!({"timeout": 1500})).await,
         "mcp server \"docs\" failed at tools/list: timeout"
     );
     server.wait_for_silence().await.unwrap();
@@ -367,19 +368,19 @@ async fn limits_hold_over_http() {
     for answers in [AnswerMode::Json, AnswerMode::Sse] {
         let fixture = echo().tool(FixtureTool::late("late"));
         let server = serve(fixture, HttpOptions { answers, ..Default::default() }).await;
-        let source = connected(&server, json!({"timeout": 200})).await;
-        assert_eq!(output(&source, "docs_late").await, called("timeout"));
+        let source = connected(&server, json!({})).await;
+        assert_eq!(output_within(&source, "docs_late", 200).await, called("timeout"));
         let notices = server.wait_for_method("notifications/cancelled", 1).await.unwrap();
         assert_eq!(notices[0].json["params"]["requestId"], server.requests_of("tools/call")[0].json["id"]);
         assert_eq!(output(&source, "docs_say").await, "{}");
         source.close().await;
     }
     for messages in [MessageRoute::Call, MessageRoute::Standing] {
-        let fixture = McpFixture::new().tool(FixtureTool::progress("busy", 3, 150));
+        let fixture = McpFixture::new().tool(FixtureTool::progress("busy", 8, 100));
         let server = serve(fixture, HttpOptions { messages, ..Default::default() }).await;
-        let source = connected(&server, json!({"timeout": 300})).await;
+        let source = connected(&server, json!({})).await;
         server.wait_for_streams(1).await.unwrap();
-        assert_eq!(output(&source, "docs_busy").await, "done", "{messages:?}");
+        assert_eq!(output_within(&source, "docs_busy", 600).await, "done", "{messages:?}");
         source.close().await;
     }
 }

@@ -210,13 +210,13 @@ async fn a_silent_server_times_out() {
 // MCP-38: each phase and each page has the whole limit
 #[tokio::test]
 async fn every_phase_has_its_own_limit() {
-    let slow = abc().page_size(1).delays("initialize", 250).delays("tools/list", 250);
-    let source = load_one(&slow, json!({"timeout": 400})).await;
+    let slow = abc().page_size(1).delays("initialize", 700).delays("tools/list", 700);
+    let source = load_one(&slow, json!({"timeout": 1500})).await;
     assert_eq!(names(&source), ["x_a", "x_b", "x_c"]);
     source.close().await;
 
     let (hung, ledger, _folder) = noted(abc().never_answers("tools/list"));
-    let source = load_one(&hung, json!({"timeout": 200})).await;
+    let source = load_one(&hung, json!({"timeout": 1500})).await;
     assert_eq!(source.errors["x"], "mcp server \"x\" failed at tools/list: timeout");
     gone(ledger.started().await.unwrap().0).await;
 }

@@ -23,9 +23,9 @@ use toolnexus::{
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::loading::{self, Sources};
+use crate::loading::{self, Loaded, Sources};
 use crate::provider::{Choice, Key};
-use crate::render::{Human, Render as _, failures};
+use crate::render::{Human, Render as _};
 use crate::screen::Screen;
 use crate::session;
 
@@ -41,11 +41,11 @@ pub(crate) async fn run(screen: &Screen, interrupt: &Interrupt) -> Result<Exit, 
     let folder =
         shop::open().map_err(|error| failed(format!("the demo's files cannot be written: {error}")))?;
     introduce(screen);
-    let toolkit = loading::load(sources(folder.path())?, None, screen, interrupt).await?;
-    let ended = play(&toolkit, screen, interrupt).await;
-    toolkit.close().await;
+    let loaded = loading::load(sources(folder.path())?, None, screen, interrupt).await?;
+    let ended = play(&loaded.toolkit, screen, interrupt).await;
+    loaded.toolkit.close().await;
     let result = ended?;
-    check(&toolkit, &result)?;
+    check(&loaded, &result)?;
     conclude(screen);
     Ok(Exit::Done)
 }
@@ -151,9 +151,9 @@ async fn play(toolkit: &Toolkit, screen: &Screen, interrupt: &Interrupt) -> Resu
 }
 
 /// A demo in which something went wrong says so and fails: every source has to have served a call.
-fn check(toolkit: &Toolkit, result: &RunResult) -> Result<(), Failure> {
-    if let Some((name, reason)) = failures(toolkit).into_iter().next() {
-        return Err(failed(format!("the demo's MCP server {name} {}", reason.join("\n"))));
+fn check(Loaded { toolkit, failed: servers }: &Loaded, result: &RunResult) -> Result<(), Failure> {
+    if let Some(server) = servers.first() {
+        return Err(failed(format!("the demo's {}", server.text())));
     }
     if let Some(call) = result.tool_calls.iter().find(|call| call.is_error) {
         return Err(failed(format!("the demo's tool {} failed: {}", call.name, call.output)));

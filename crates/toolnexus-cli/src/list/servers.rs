@@ -9,8 +9,8 @@ use toolnexus::{BuiltinsConfig, Toolkit, ToolkitSources as _};
 use super::document;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::loading::{self, Sources};
-use crate::render::{count, failure_lines, plain};
+use crate::loading::{self, Loaded, Sources};
+use crate::render::{count, plain};
 use crate::screen::{Paint, Screen};
 
 /// Carries the command out.
@@ -20,19 +20,19 @@ pub(crate) async fn servers(
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
-    let config = loading::find_config(mcp.as_deref())?;
+    let config = loading::find_config(mcp.as_deref(), ", or name another one with --mcp")?;
     let (path, mcp) = config.unzip();
     let sources = Sources { mcp, builtins: Some(BuiltinsConfig::off()), ..Default::default() };
-    let toolkit = loading::load(sources, None, screen, interrupt).await?;
+    let loaded = loading::load(sources, None, screen, interrupt).await?;
     let printed = match (&path, json) {
-        (_, true) => document(screen, &as_json(&toolkit, path.as_deref())),
+        (_, true) => document(screen, &as_json(&loaded.toolkit, path.as_deref())),
         (None, false) => {
             screen.note("no mcp.json and no .mcp.json here; name a configuration with --mcp FILE");
             Ok(())
         }
-        (Some(path), false) => screen.answer(&text(&toolkit, path)),
+        (Some(path), false) => screen.answer(&text(&loaded, path)),
     };
-    toolkit.close().await;
+    loaded.toolkit.close().await;
     printed?;
     Ok(Exit::Done)
 }
@@ -58,7 +58,7 @@ fn as_json(toolkit: &Toolkit, path: Option<&std::path::Path>) -> Value {
     json!({"config": path, "servers": servers})
 }
 
-fn text(toolkit: &Toolkit, path: &std::path::Path) -> String {
+fn text(Loaded { toolkit, failed }: &Loaded, path: &std::path::Path) -> String {
     let paint = Paint::stdout();
     let connections = connections(toolkit);
     let widest =
@@ -71,7 +71,8 @@ fn text(toolkit: &Toolkit, path: &std::path::Path) -> String {
             McpStatus::Connected => (paint.good("connected"), count(connection.tools().len(), "tool")),
             McpStatus::Disabled => (paint.dim("disabled "), "switched off in the configuration".to_owned()),
             McpStatus::Failed => {
-                let lines = connection.error().map(failure_lines).unwrap_or_default();
+                let failed = failed.iter().find(|failed| failed.name == connection.name());
+                let lines = failed.map(|failed| failed.reason.as_slice()).unwrap_or_default();
                 (paint.bad("failed   "), lines.join(&format!("\n{}", " ".repeat(widest + 13))))
             }
         };

@@ -9,8 +9,8 @@ use super::{Form, document, rows};
 use crate::cli::SourceArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::loading::{self, Sources};
-use crate::render::{count, failures, plain};
+use crate::loading::{self, Loaded, Sources};
+use crate::render::{count, plain};
 use crate::screen::{Paint, Screen};
 
 /// Carries the command out.
@@ -20,21 +20,22 @@ pub(crate) async fn tools(
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
-    let toolkit = loading::load(Sources::find(args)?, None, screen, interrupt).await?;
-    let printed = print(&toolkit, form, screen);
-    toolkit.close().await;
+    let loaded = loading::load(Sources::find(args)?, None, screen, interrupt).await?;
+    let printed = print(&loaded, form, screen);
+    loaded.toolkit.close().await;
     printed?;
     Ok(Exit::Done)
 }
 
-fn print(toolkit: &Toolkit, form: Form, screen: &Screen) -> std::io::Result<()> {
+fn print(loaded: &Loaded, form: Form, screen: &Screen) -> std::io::Result<()> {
+    let toolkit = &loaded.toolkit;
     match form {
-        Form::Text => screen.answer(&text(toolkit, screen.listing_width())),
+        Form::Text => screen.answer(&text(loaded, screen.listing_width())),
         Form::Json => document(screen, &as_json(toolkit)),
         Form::Schema(style) => {
             // An array for a program, so what is missing from it is said elsewhere.
-            for (name, reason) in failures(toolkit) {
-                screen.note(&format!("warning: MCP server {name} {}", reason.join("\n")));
+            for server in &loaded.failed {
+                screen.note(&format!("{} {}", screen.paint().warn("warning:"), server.text()));
             }
             let array = match style {
                 Style::OpenAI => toolkit.to_openai(),
@@ -83,7 +84,7 @@ fn groups(tools: &[Tool]) -> BTreeMap<(usize, String), Vec<&Tool>> {
     groups
 }
 
-fn text(toolkit: &Toolkit, width: usize) -> String {
+fn text(Loaded { toolkit, failed }: &Loaded, width: usize) -> String {
     let paint = Paint::stdout();
     let snapshot = toolkit.snapshot();
     let mut out = String::new();
@@ -96,14 +97,9 @@ fn text(toolkit: &Toolkit, width: usize) -> String {
         out.push_str(&rows("  ", &listing, width, |name| paint.name(name)));
         out.push('\n');
     }
-    let failed = failures(toolkit);
-    for (name, reason) in &failed {
-        out.push_str(&format!(
-            "{} MCP server {}\n  {}\n\n",
-            paint.bad("failed"),
-            plain(name),
-            reason.join("\n  ")
-        ));
+    for server in failed {
+        let reason = server.reason.join("\n  ");
+        out.push_str(&format!("{} MCP server {}\n  {reason}\n\n", paint.bad("failed"), plain(&server.name)));
     }
     let skipped = toolkit.skills();
     let skipped = skipped.as_ref().map(|skills| skills.skipped()).unwrap_or_default();

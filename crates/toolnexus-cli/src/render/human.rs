@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 use toolnexus::client::FinishReason;
 use toolnexus::{Request, RunResult, RunStatus, StreamEvent, Toolkit, ToolkitSources as _};
 
+use super::Render;
 use super::text::{arguments, count, duration, grouped, one_line, plain_lines};
-use super::{Render, failures};
 use crate::exit::Failure;
+use crate::loading::Loaded;
 use crate::provider::Choice;
 use crate::screen::{Paint, Screen};
 use crate::timing;
@@ -226,18 +227,18 @@ impl Human {
     fn wait(&self) {
         let names = self.calls.len();
         if names == 0 {
-            self.screen.busy(format!("waiting for {}", self.model));
+            self.screen.busy(&format!("waiting for {}", self.model));
         } else {
-            self.screen.busy(format!("running {}", count(names, "tool")));
+            self.screen.busy(&format!("running {}", count(names, "tool")));
         }
     }
 }
 
 impl Render for Human {
-    fn toolkit(&mut self, toolkit: &Toolkit, choice: &Choice) -> io::Result<()> {
-        for (name, reason) in failures(toolkit) {
-            let text = reason.join("\n");
-            self.screen.note(&format!("{} MCP server {name} {text}", self.paint.warn("warning:")));
+    fn loaded(&mut self, loaded: &Loaded, choice: &Choice) -> io::Result<()> {
+        let toolkit = &loaded.toolkit;
+        for server in &loaded.failed {
+            self.screen.note(&format!("{} {}", self.paint.warn("warning:"), server.text()));
         }
         let summary = format!("{} at {} · {}", choice.model, choice.host, tools_in_words(toolkit));
         self.screen.note(&self.paint.dim(&summary));

@@ -4,10 +4,11 @@ use std::io;
 
 use serde::Serialize;
 use serde_json::json;
-use toolnexus::{StreamEvent, Toolkit, ToolkitSources as _};
+use toolnexus::{StreamEvent, ToolkitSources as _};
 
 use super::Render;
 use crate::exit::Failure;
+use crate::loading::Loaded;
 use crate::provider::Choice;
 use crate::screen::Screen;
 
@@ -29,7 +30,8 @@ impl Json {
 }
 
 impl Render for Json {
-    fn toolkit(&mut self, toolkit: &Toolkit, choice: &Choice) -> io::Result<()> {
+    fn loaded(&mut self, loaded: &Loaded, choice: &Choice) -> io::Result<()> {
+        let toolkit = &loaded.toolkit;
         self.line(&json!({
             "type": "toolkit",
             "model": choice.model,

@@ -1,52 +1,81 @@
 //! Why servers could not be loaded, and what to do about it.
 
-use toolnexus::mcp::{McpConnection, McpFailure, McpFailureKind, McpPhase};
+use toolnexus::mcp::{McpConfig, McpFailure, McpFailureKind, McpPhase, McpServerConfig};
 use toolnexus::{Toolkit, ToolkitSources as _};
+use url::Url;
 
 use super::plain;
 
-/// The reason of each server that failed, with what it wrote last, by name.
-pub(crate) fn failures(toolkit: &Toolkit) -> Vec<(String, Vec<String>)> {
-    let Some(source) = toolkit.mcp() else { return Vec::new() };
-    let lines = |connection: &McpConnection| {
-        let failure = connection.error()?;
-        Some((connection.name().to_owned(), failure_lines(failure)))
-    };
-    source.connections.iter().filter_map(lines).collect()
+/// A server that could not be loaded.
+#[derive(Debug)]
+pub(crate) struct FailedServer {
+    pub(crate) name: String,
+    /// What failed, a remedy, the server's own last words.
+    pub(crate) reason: Vec<String>,
 }
 
-/// First what failed, then a remedy, then the server's own last words.
-pub(crate) fn failure_lines(failure: &McpFailure) -> Vec<String> {
+impl FailedServer {
+    /// `MCP server docs failed at …`, with the lines below it indented.
+    pub(crate) fn text(&self) -> String {
+        format!("MCP server {} {}", plain(&self.name), self.reason.join("\n"))
+    }
+}
+
+/// The servers that could not be loaded, by name.
+pub(crate) fn failed_servers(toolkit: &Toolkit, config: &McpConfig) -> Vec<FailedServer> {
+    let Some(source) = toolkit.mcp() else { return Vec::new() };
+    let failures = source.connections.iter().filter_map(|connection| connection.error());
+    let failed = failures.map(|failure| FailedServer {
+        name: failure.server().to_owned(),
+        reason: reason(failure, config.server(failure.server())),
+    });
+    failed.collect()
+}
+
+fn reason(failure: &McpFailure, server: Option<&McpServerConfig>) -> Vec<String> {
     let text = failure.to_string();
     // The message ends with the lines of stderr, which get lines of their own here.
     let reason = text.split_once("; stderr: ").map_or(text.as_str(), |(reason, _)| reason);
     let reason = reason.strip_prefix(&format!("mcp server \"{}\" ", failure.server())).unwrap_or(reason);
     let mut lines = vec![plain(reason).into_owned()];
-    lines.extend(remedy(failure).map(|remedy| format!("  {remedy}")));
+    lines.extend(remedy(failure, server).map(|remedy| format!("  {}", plain(&remedy))));
     lines.extend(failure.stderr().iter().map(|line| format!("  stderr: {}", plain(line))));
     lines
 }
 
-fn remedy(failure: &McpFailure) -> Option<&'static str> {
-    match (failure.kind(), failure.phase(), failure.http_status()) {
+fn remedy(failure: &McpFailure, server: Option<&McpServerConfig>) -> Option<String> {
+    let program = server.and_then(|server| server.command.first()).map_or("its command", String::as_str);
+    let host = server.and_then(|server| server.url.as_deref()).and_then(origin);
+    let host = host.as_deref().unwrap_or("its url");
+    let text = match (failure.kind(), failure.phase(), failure.http_status()) {
         (_, McpPhase::Config, _) => {
-            Some("correct its entry: \"command\" for a program, \"url\" for a remote server")
+            "correct its entry: \"command\" for a program, \"url\" for a remote server".to_owned()
         }
         (McpFailureKind::Transport, McpPhase::Connect, _) => {
-            Some("check that its command is installed and spelled as in your shell")
+            format!("{program} cannot be started: is it installed, and on the PATH?")
         }
-        (McpFailureKind::Transport, ..) => Some("check its \"url\" and the network"),
-        (McpFailureKind::Timeout, ..) => {
-            Some("it did not answer in time: check it, or raise \"timeout\" in its entry")
-        }
-        (McpFailureKind::PeerEof, ..) => Some("it ended by itself: run its command in a shell to see why"),
-        (McpFailureKind::MalformedBody, ..) => {
-            Some("what it writes to stdout is not MCP: is it an MCP server?")
-        }
+        (McpFailureKind::Transport, ..) => format!("{host} cannot be reached: check \"url\" and the network"),
+        (McpFailureKind::Timeout, ..) => match server {
+            Some(server) => format!(
+                "no answer within {}: check the server, or raise \"timeout\" in its entry",
+                super::milliseconds(server.timeout_ms)
+            ),
+            None => "check the server, or raise \"timeout\" in its entry".to_owned(),
+        },
+        (McpFailureKind::PeerEof, ..) => format!("{program} ended by itself: run it in a shell to see why"),
+        (McpFailureKind::MalformedBody, ..) => "what it says is not MCP: is it an MCP server?".to_owned(),
         (McpFailureKind::HttpStatus, _, Some(401 | 403)) => {
-            Some("it wants a credential: see \"headers\" in its entry")
+            format!("{host} wants a credential: see \"headers\" in its entry")
         }
-        (McpFailureKind::HttpStatus, ..) => Some("check its \"url\""),
-        _ => None,
-    }
+        (McpFailureKind::HttpStatus, ..) => {
+            format!("{host} answers, but not as an MCP server: check \"url\"")
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// Scheme, host and port: the rest of a URL may be secret.
+fn origin(url: &str) -> Option<String> {
+    Url::parse(url).ok().map(|url| url.origin().ascii_serialization())
 }

@@ -18,7 +18,7 @@ use crate::resolver::Resolver;
 use crate::result::limits;
 use crate::run::{Run, RunEvent, Step};
 use crate::stream::EventQueue;
-use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent};
+use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent, TextSink};
 use model::Called;
 
 /// Where a run's events go.
@@ -28,7 +28,7 @@ pub(crate) enum Events {
     /// To a function, at once.
     Sink(EventSink),
     /// To a function that wants the text alone.
-    Text(Arc<dyn Fn(&str) + Send + Sync>),
+    Text(TextSink),
     /// To a stream, which takes them at its own pace.
     Queue(EventQueue),
 }

@@ -43,7 +43,7 @@ pub use event::{Args, ModelAnswer, ModelCall, RunEvent, RunStarted};
 use turn::{OpenCall, Phase};
 
 use crate::result::limits;
-use crate::wire::{ToolAnswer, wire};
+use crate::wire::{ToolAnswer, answer_rest, wire};
 use crate::{FinishReason, RunFile, RunResult, RunStatus, ToolCallRecord, Transcript, Usage};
 
 /// What a run needs next.
@@ -137,6 +137,7 @@ impl Run {
     pub fn start(started: RunStarted) -> Self {
         let wire = wire(started.style);
         let mut messages = started.history;
+        answer_rest(started.style, &mut messages);
         messages.seal();
         if messages.is_empty() {
             messages.extend(wire.opening(&started.system));
@@ -181,7 +182,6 @@ impl Run {
     }
 
     /// What the run needs next. Pure: it may be asked any number of times.
-    #[expect(clippy::should_implement_trait, reason = "it does not advance anything")]
     pub fn next(&self) -> Step<'_> {
         if let Some(outcome) = &self.outcome {
             return Step::Done(outcome);

@@ -15,6 +15,7 @@ mod lenient;
 mod openai;
 mod parts;
 mod sse;
+mod unanswered;
 
 use bytes::Bytes;
 use toolnexus_core::http::HeaderValue;
@@ -23,6 +24,7 @@ use toolnexus_core::{PartKind, Style, ToolResult};
 pub(crate) use body::RequestBody;
 pub(crate) use parts::RefusedPart;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
+pub(crate) use unanswered::answer_rest;
 
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{ClientError, Message, Prompt, Transcript};

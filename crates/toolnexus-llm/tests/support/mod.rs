@@ -1,5 +1,5 @@
 //! What the tests of the client share: styles, tools, a transport double, waits with a limit.
-#![allow(dead_code)] // each test file uses its own part
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod double;
 pub(crate) mod tools;

@@ -58,6 +58,8 @@ pub struct McpServerConfig {
     pub inherit_env: Option<Vec<String>>,
     /// The endpoint of a remote server.
     pub url: Option<String>,
+    /// Whether the legacy HTTP+SSE transport is tried before streamable HTTP.
+    pub sse: bool,
     /// The configured headers, placeholders and all.
     pub raw_headers: Headers,
     /// The headers with the environment filled in: secret.
@@ -86,6 +88,7 @@ impl Default for McpServerConfig {
             environment: IndexMap::new(),
             inherit_env: None,
             url: None,
+            sse: false,
             raw_headers: Headers::new(),
             headers: Headers::new(),
             enabled: true,
@@ -200,6 +203,7 @@ impl McpServerConfig {
 
     fn read_remote(&mut self, entry: &Map<String, Value>) -> Result<(), String> {
         self.url = optional_text(entry, "url")?;
+        self.sse = entry.get("type").and_then(Value::as_str) == Some("sse");
         for (name, value) in text_map(entry, "headers")? {
             if http::HeaderName::try_from(&name).is_err() {
                 return Err(format!("headers {name:?} is not a valid header name"));

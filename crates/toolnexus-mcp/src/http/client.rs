@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -15,8 +16,8 @@ use rmcp::transport::streamable_http_client::{
 use serde_json::value::RawValue;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::events::{Events, events};
-use super::{HttpFault, HttpLink, body, fault_of, refused};
+use super::events::{Events, RawEvents, events};
+use super::{HttpFault, HttpLink, Start, body, fault_of, refused};
 use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
 use crate::progress::ProgressClocks;
@@ -135,6 +136,9 @@ impl HttpClient {
             return Err(StreamableHttpError::SessionExpired);
         }
         let asked = Asked::of(&message);
+        if asked.as_ref().is_some_and(|asked| asked.initialize) && is_other_transport(&response) {
+            self.0.link.other_transport.store(true, Ordering::Relaxed);
+        }
         if !status.is_success() {
             return Err(client_error(refusal(response, asked.is_some()).await));
         }
@@ -192,8 +196,7 @@ impl HttpClient {
     /// The answer to `asked` in a text, if that is what it is. An error without an id can be for
     /// nobody else.
     fn correlated(&self, text: &str, asked: &Asked) -> Option<ServerJsonRpcMessage> {
-        // The same number as text is the same id.
-        let is_mine = |id: &RequestId| id.to_string() == asked.id.to_string();
+        let is_mine = |id: &RequestId| wire::same_id(id, &asked.id);
         match wire::read(text, &self.0.clocks, |id| asked.initialize && is_mine(id))? {
             ServerJsonRpcMessage::Response(response) if is_mine(&response.id) => {
                 Some(ServerJsonRpcMessage::response(response.result, asked.id.clone()))
@@ -275,6 +278,57 @@ impl StreamableHttpClient for HttpClient {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, Error> {
         self.guarded(self.get(uri, session_id, last_event_id, custom_headers)).await
+    }
+}
+
+/// For the legacy transport.
+impl HttpClient {
+    /// The event stream at an address.
+    pub(super) async fn event_stream(&self, address: &str) -> Result<RawEvents, Start> {
+        let request =
+            self.request(http::Method::GET, address, None, HashMap::new()).header(ACCEPT, EVENT_STREAM);
+        let response = request.send().await.map_err(|error| Start::Failed(fault_of(&error)))?;
+        if !response.status().is_success() {
+            return Err(Start::NotThere(refused(response.status())));
+        }
+        if body::media_type(&response) != EVENT_STREAM {
+            return Err(Start::NotThere(Fault::malformed()));
+        }
+        Ok(super::events::raw(response))
+    }
+
+    /// Posts a message whose answer comes elsewhere.
+    pub(super) async fn post_plain(
+        &self,
+        endpoint: &str,
+        message: &ClientJsonRpcMessage,
+    ) -> Result<(), Fault> {
+        let body = serde_json::to_vec(message).map_err(|_| Fault::transport("write-failed"))?;
+        let request = self
+            .request(http::Method::POST, endpoint, None, HashMap::new())
+            .header(CONTENT_TYPE, JSON)
+            .body(body)
+            .send();
+        let response = tokio::select! {
+            biased;
+            () = self.0.link.abort.cancelled() => return Err(Fault::closed()),
+            response = request => response.map_err(|error| fault_of(&error))?,
+        };
+        if response.status().is_success() { Ok(()) } else { Err(refused(response.status())) }
+    }
+}
+
+/// Whether the answer to `initialize` says "not this transport": a client error that is not about
+/// who asks or how often, or a success that is no answer of the protocol.
+fn is_other_transport(response: &reqwest::Response) -> bool {
+    let status = response.status();
+    match status {
+        StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::REQUEST_TIMEOUT
+        | StatusCode::TOO_MANY_REQUESTS => false,
+        StatusCode::OK => !matches!(body::media_type(response).as_str(), JSON | EVENT_STREAM),
+        _ => status.is_client_error(),
     }
 }
 

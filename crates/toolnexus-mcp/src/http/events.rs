@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt as _};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
@@ -16,6 +16,9 @@ use crate::progress::ProgressClocks;
 use crate::wire::{self, Spoiled};
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// Events as they come.
+pub(super) type RawEvents = Events;
 
 /// The events of a response, as rmcp shall see them. `request` is the request whose response this
 /// is; it gets an answer also when an event of the stream is too long to read.
@@ -33,7 +36,7 @@ pub(super) fn events(
 }
 
 /// The events of a response as they come, none longer than [`MAX_MESSAGE_BYTES`].
-pub(super) fn raw(response: reqwest::Response) -> impl Stream<Item = Result<Sse, SseError>> + Send + Unpin {
+pub(super) fn raw(response: reqwest::Response) -> RawEvents {
     let mut limit = EventLimit::new(MAX_MESSAGE_BYTES);
     let bytes = response.bytes_stream().map(move |chunk| -> Result<Bytes, HttpFault> {
         let chunk = chunk.map_err(|error| HttpFault(fault_of(&error)))?;
@@ -42,7 +45,7 @@ pub(super) fn raw(response: reqwest::Response) -> impl Stream<Item = Result<Sse,
         }
         Ok(chunk)
     });
-    SseStream::from_bytes_stream(bytes.boxed())
+    SseStream::from_bytes_stream(bytes).boxed()
 }
 
 /// What a broken stream means.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolnexus_core::Tool;
+use toolnexus_core::{Tool, ToolContext};
 use toolnexus_mcp::{McpConfig, McpConfigInput, McpServerConfig, McpSource, parse_mcp_config};
 use toolnexus_testkit::mcp::{Ledger, McpFixture};
 use tracing::field::{Field, Visit};
@@ -112,6 +112,13 @@ pub(crate) fn tool<'a>(source: &'a McpSource, name: &str) -> &'a Tool {
 /// What a call of that tool with no arguments puts out.
 pub(crate) async fn output(source: &McpSource, name: &str) -> String {
     tool(source, name).execute(json!({})).await.output
+}
+
+/// What a call of that tool with no arguments puts out when it may be silent for that long. The
+/// limit is the call's alone: a server's would also hold for its handshake, on a busy machine.
+pub(crate) async fn output_within(source: &McpSource, name: &str, ms: u64) -> String {
+    let context = ToolContext { timeout_ms: Some(ms), ..Default::default() };
+    tool(source, name).execute_with(json!({}), context).await.output
 }
 
 /// A variable of this process that no child needs, and its value: it stands for a secret.

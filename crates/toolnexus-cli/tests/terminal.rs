@@ -1,0 +1,130 @@
+//! What a person sees: the command on a terminal of its own.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic in a test is its failure report")]
+
+mod common;
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+
+use common::{Place, run_args, soon};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::json;
+use tokio::process::Child;
+use toolnexus_testkit::model::{Gate, ModelServer, Reply, Script};
+
+/// A terminal and the command on it.
+struct Terminal {
+    screen: File,
+    child: Child,
+}
+
+impl Terminal {
+    fn run(place: &Place, args: &[&str]) -> Self {
+        let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&screen).unwrap();
+        unlockpt(&screen).unwrap();
+        let path = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
+        let end = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut command = place.command(args);
+        command.stdin(end()).stdout(end()).stderr(end());
+        Terminal { child: command.spawn().unwrap(), screen: screen.into() }
+    }
+
+    /// Everything that was written until the command ended, and its exit code.
+    async fn end(mut self, place: &Place) -> (String, i32) {
+        let mut screen = self.screen;
+        let reader = tokio::task::spawn_blocking(move || {
+            let mut text = Vec::new();
+            // It ends with an error: the other end is closed.
+            let _ = screen.read_to_end(&mut text);
+            String::from_utf8(text).unwrap().replace("\r\n", "\n")
+        });
+        let code = soon(self.child.wait()).await.unwrap().code().unwrap();
+        place.assert_nothing_left().await;
+        (soon(reader).await.unwrap(), code)
+    }
+}
+
+/// A model that calls a tool, thinks a while, and answers with something that a terminal obeys.
+fn script() -> Script {
+    Script::new()
+        .reply(Reply::openai().text("I look.").tool_call("c", "glob", json!({"pattern": "*"})))
+        .reply(Reply::openai().delay(std::time::Duration::from_millis(250)).text("\u{1b}[2Jdone\u{7}"))
+}
+
+#[tokio::test]
+async fn text_calls_and_answer_read_as_one() {
+    let server = ModelServer::start(script()).await.unwrap();
+    let place = Place::new().env("TERM", "xterm");
+    let (seen, code) = Terminal::run(&place, &run_args(&server.base_url(), "hi", &[])).end(&place).await;
+    assert_eq!(code, 0, "{seen}");
+    // The spinner moved while the model thought, and nothing of it stays behind the answer.
+    assert!(seen.matches("waiting for m").count() >= 2, "{seen:?}");
+    let plain = console::strip_ansi_codes(&seen).into_owned();
+    let (_, rest) = plain.split_once("I look.").unwrap();
+    assert!(rest.contains("✓ glob(pattern: \"*\") → (no output)"), "{plain:?}");
+    assert!(rest.contains("␛[2Jdone␇\n\ndone · 2 turns"), "{plain:?}");
+    // What the model says is shown, not obeyed.
+    assert!(!seen.contains("\u{1b}[2J") && !seen.contains('\u{7}'), "{seen:?}");
+    assert!(seen.contains("\u{1b}[32m"), "colours on a terminal: {seen:?}");
+}
+
+#[tokio::test]
+async fn colours_can_be_switched_off() {
+    let server = ModelServer::start(script()).await.unwrap();
+    let place = Place::new().env("TERM", "xterm").env("NO_COLOR", "1");
+    let (seen, code) = Terminal::run(&place, &run_args(&server.base_url(), "hi", &[])).end(&place).await;
+    assert_eq!(code, 0, "{seen}");
+    let colours = seen
+        .split("\u{1b}[")
+        .skip(1)
+        .filter(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'));
+    assert_eq!(colours.count(), 0, "{seen:?}");
+}
+
+#[tokio::test]
+async fn an_answer_appears_as_it_is_written() {
+    let gate = Gate::new();
+    let server =
+        ModelServer::start(Reply::openai().deltas(["Hel"]).wait(&gate).deltas(["lo"])).await.unwrap();
+    let place = Place::new().env("TERM", "xterm");
+    let terminal = Terminal::run(&place, &run_args(&server.base_url(), "hi", &[]));
+    let mut watched = terminal.screen.try_clone().unwrap();
+    let first = tokio::task::spawn_blocking(move || {
+        let mut seen = String::new();
+        let mut piece = [0; 256];
+        while !seen.contains("Hel") {
+            let read = watched.read(&mut piece).unwrap();
+            seen.push_str(&String::from_utf8_lossy(&piece[..read]));
+        }
+        seen
+    });
+    let first = soon(first).await.unwrap();
+    assert!(!first.contains("Hello"), "{first:?}");
+    gate.open();
+    let (rest, code) = terminal.end(&place).await;
+    assert_eq!(code, 0);
+    assert!(rest.starts_with("lo\n"), "{rest:?}");
+}
+
+#[tokio::test]
+async fn a_closed_terminal_ends_everything() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let server =
+        ModelServer::start(Reply::openai().tool_call("c", "bash", json!({"command": "sleep 300; true"})))
+            .await
+            .unwrap();
+    let place = Place::new().env("TERM", "xterm");
+    let terminal = Terminal::run(&place, &run_args(&server.base_url(), "hi", &[]));
+    soon(async {
+        while place.processes().len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let id = i32::try_from(terminal.child.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), Signal::HUP).unwrap();
+    let (seen, code) = terminal.end(&place).await;
+    assert_eq!(code, 129, "{seen}");
+}
