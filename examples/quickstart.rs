@@ -2,6 +2,8 @@
 //!
 //! `OPENAI_API_KEY=… cargo run -p toolnexus --example quickstart`
 
+#![allow(clippy::print_stdout, reason = "an example speaks to its reader")]
+
 use toolnexus::prelude::*;
 
 #[tokio::main]

@@ -90,6 +90,7 @@ impl Visit for Text {
                 Ok(ms) => write!(self.fields, " in {}", milliseconds(ms)),
                 Err(_) => Ok(()),
             },
+            "status" => write!(self.fields, " (HTTP {value:?})"),
             "attempt" => Ok(()),
             name => write!(self.fields, " {name}={value:?}"),
         };

@@ -67,7 +67,10 @@ fn redact_value(value: &mut Value) -> bool {
             }
             changed
         }
-        Value::Array(items) => items.iter_mut().fold(false, |changed, item| redact_value(item) || changed),
+        Value::Array(items) => {
+            // Every item is visited, whatever the ones before it held.
+            items.iter_mut().map(redact_value).filter(|changed| *changed).count() > 0
+        }
         _ => false,
     }
 }

@@ -62,6 +62,9 @@ pub struct ClientOptions {
     pub wait_for: Option<WaitFor>,
     /// The same, told about the call and its run; wins over `wait_for`.
     pub wait_for_ctx: Option<WaitForWithContext>,
+    /// Asks about all suspended calls of a turn at once instead of one after the other. Results
+    /// keep call order either way.
+    pub concurrent_wait_for: bool,
     /// Carries the requests. `None`: a built-in HTTP client.
     pub http_client: Option<Arc<dyn HttpTransport>>,
 }

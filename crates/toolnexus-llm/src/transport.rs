@@ -9,43 +9,60 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use http_body::{Frame, SizeHint};
 use toolnexus_core::BoxFuture;
-use toolnexus_core::http::{Body, HttpRequest, HttpResponse, HttpTransport, TransportError};
+use toolnexus_core::http::{Body, HttpRequest, HttpResponse, HttpTransport, TransportError, Url};
+use url::Host;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// [`HttpTransport`] over `reqwest`: system proxies, keep-alive, no redirects.
+/// [`HttpTransport`] over `reqwest`: system proxies (never for loopback hosts, where local models
+/// live), keep-alive, no redirects.
 ///
 /// Redirects are not followed so that no key and no transcript goes to a host that nobody named.
 #[derive(Default)]
 pub struct ReqwestTransport {
     client: OnceLock<reqwest::Client>,
+    /// Goes around proxies.
+    direct: OnceLock<reqwest::Client>,
 }
 
 impl ReqwestTransport {
-    fn client(&self) -> Result<reqwest::Client, TransportError> {
-        if let Some(client) = self.client.get() {
+    fn client(&self, url: &Url) -> Result<reqwest::Client, TransportError> {
+        let direct = is_loopback(url);
+        let slot = if direct { &self.direct } else { &self.client };
+        if let Some(client) = slot.get() {
             return Ok(client.clone());
         }
-        let client = reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
+            .tcp_nodelay(true);
+        let client = if direct { builder.no_proxy() } else { builder }
             .build()
             .map_err(|error| describe("no HTTP client could be set up", error))?;
-        Ok(self.client.get_or_init(|| client).clone())
+        Ok(slot.get_or_init(|| client).clone())
+    }
+}
+
+/// `localhost` and loopback addresses.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
 }
 
 impl From<reqwest::Client> for ReqwestTransport {
     fn from(client: reqwest::Client) -> Self {
-        ReqwestTransport { client: OnceLock::from(client) }
+        ReqwestTransport { client: OnceLock::from(client.clone()), direct: OnceLock::from(client) }
     }
 }
 
 impl HttpTransport for ReqwestTransport {
     fn send(&self, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
-        let client = self.client();
+        let client = self.client(&request.url);
         Box::pin(async move {
             let mut outgoing = reqwest::Request::new(request.method, request.url);
             *outgoing.headers_mut() = request.headers;
@@ -122,4 +139,25 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         cause = next;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CLIENT-13: a local model is reached directly, whatever the proxy variables say
+    #[test]
+    fn loopback_hosts_are_known() {
+        for (url, expected) in [
+            ("http://localhost:11434/v1", true),
+            ("http://127.0.0.1:8080/v1", true),
+            ("http://[::1]:8080/v1", true),
+            ("http://model.localhost/v1", true),
+            ("https://api.openai.com/v1", false),
+            ("http://localhost.evil.test/v1", false),
+            ("http://192.168.1.7/v1", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
 }

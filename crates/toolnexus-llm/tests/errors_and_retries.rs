@@ -697,17 +697,19 @@ async fn a_listener_or_a_tool_may_cancel_the_run() {
         assert!(matches!(error, ClientError::Cancelled));
         assert_eq!((record.count(), double.count()), (0, 1));
 
-        // From a tool: nothing more is sent.
+        // From a tool: nobody is asked, nothing more is sent.
         let cancel = CancellationToken::new();
         let from_tool = cancel.clone();
         let (tool, _) = support::tools::recorded("t", move |_, _| {
             from_tool.cancel();
             toolnexus_core::ToolResult::success("stopped it all")
         });
-        let double = Double::new([Answer::calls(style, &[("1", "t", json!({}))])]);
-        let client = create_client(double.options(style));
+        let (ask, _) = asking("ask", "?");
+        let double = Double::new([Answer::calls(style, &[("1", "t", json!({})), ("2", "ask", json!({}))])]);
+        let wait_for: WaitFor = Arc::new(|_| panic!("nobody waits for an answer"));
+        let client = create_client(ClientOptions { wait_for: Some(wait_for), ..double.options(style) });
         let run = RunOptions { cancel: Some(cancel), ..Default::default() };
-        let error = client.run_with("hi", &Toolkit::from_tools([tool]), run).await.unwrap_err();
+        let error = client.run_with("hi", &Toolkit::from_tools([tool, ask]), run).await.unwrap_err();
         assert!(matches!(error, ClientError::Cancelled));
         assert_eq!(double.count(), 1);
     }

@@ -307,6 +307,29 @@ async fn the_endpoint_follows_base_and_style() {
     }
 }
 
+// CORE-46, CLIENT-42: what is no part of ours is sent as it came, also beside one
+#[tokio::test]
+async fn blocks_of_the_providers_own_keep_their_keys() {
+    let cited = json!({"type": "text", "text": "see", "citations": [{"url": "u"}]});
+    let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA"});
+    for style in STYLES {
+        let history = vec![
+            Message::from(
+                json!({"role": "user", "content": [{"type": "text", "text": "what", "cache_control": {}}, image]}),
+            ),
+            Message::from(
+                json!({"role": "assistant", "content": [cited, {"type": "thinking", "thinking": "\"mimeType\""}]}),
+            ),
+        ];
+        let body: Value =
+            serde_json::from_str(&body_of(here(style), &Toolkit::default(), history, false).await).unwrap();
+        assert_eq!(body["messages"][0]["content"][0]["cache_control"], json!({}));
+        assert_eq!(body["messages"][1]["content"][0], cited);
+        assert_eq!(body["messages"][1]["content"][1]["thinking"], "\"mimeType\"");
+        assert_ne!(body["messages"][0]["content"][1], image, "encoded for {style}");
+    }
+}
+
 /// The headers of the one request, as a server sees them: lower-cased and sorted.
 async fn headers_of(
     style: Style,

@@ -430,6 +430,41 @@ async fn resolvers_are_called_in_call_order_while_later_tools_run() {
     }
 }
 
+// SUSPEND-49, CLIENT-64: for a host that wants it, all at once; results keep call order
+#[tokio::test]
+async fn a_host_may_be_asked_everything_at_once() {
+    for style in STYLES {
+        let ask = |name: &'static str| asking(name, name).0;
+        let together = Arc::new(tokio::sync::Barrier::new(3));
+        let answered = Arc::new(tokio::sync::watch::Sender::new(0_usize));
+        let wait_for: WaitFor = Arc::new(move |request| {
+            let (together, answered) = (Arc::clone(&together), Arc::clone(&answered));
+            Box::pin(async move {
+                // Nobody goes on before all were asked; then the last one answers first.
+                together.wait().await;
+                let before = ["three", "two", "one"].iter().position(|name| *name == request.prompt).unwrap();
+                answered.subscribe().wait_for(|count| *count == before).await?;
+                answered.send_modify(|count| *count += 1);
+                Ok(granted(&request.prompt))
+            })
+        });
+        let tools = ["one", "two", "three"];
+        let double = Double::new(turn(style, &tools));
+        let options =
+            ClientOptions { wait_for: Some(wait_for), concurrent_wait_for: true, ..double.options(style) };
+        let toolkit = Toolkit::from_tools(tools.map(ask));
+        let result = support::within(create_client(options).run("hi", &toolkit)).await.unwrap();
+        assert_eq!(outputs(&result), ["answered: one", "answered: two", "answered: three"]);
+        transcript::check(style, &result.messages, false).unwrap();
+
+        // Without a resolver it changes nothing.
+        let double = Double::new(turn(style, &tools));
+        let options = ClientOptions { concurrent_wait_for: true, ..double.options(style) };
+        let result = create_client(options).run("hi", &toolkit).await.unwrap();
+        assert_eq!(outputs(&result), ["one"]);
+    }
+}
+
 // SUSPEND-19: what the second execution does wrong is an ordinary error
 #[tokio::test]
 async fn a_failing_second_execution_is_an_ordinary_error() {

@@ -3,6 +3,13 @@
 //
 // D25 and the rust-surface list, as far as the crate goes today: S1, S4 to S10, S12, S15.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "example programs do all of this"
+)]
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;

@@ -66,7 +66,7 @@ impl Topic {
     /// Whether toolnexus can do this at all. The other checks were written ahead: they fail, and
     /// run only when they are named.
     fn is_supported(self) -> bool {
-        !matches!(self, Topic::Elicitation | Topic::Sse)
+        !matches!(self, Topic::Elicitation)
     }
 }
 

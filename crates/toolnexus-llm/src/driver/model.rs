@@ -162,7 +162,12 @@ impl Driver {
             }
             let wait = info.retry_after.as_deref().and_then(retry_after);
             let wait = wait.unwrap_or_else(|| self.backoff(attempt));
-            tracing::info!(attempt, wait_ms = wait.as_millis(), "the model call failed and is tried again");
+            tracing::info!(
+                attempt,
+                status = info.status,
+                wait_ms = wait.as_millis(),
+                "the model call failed and is tried again"
+            );
             pause(wait).await;
             attempt += 1;
         }

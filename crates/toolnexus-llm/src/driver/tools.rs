@@ -73,18 +73,19 @@ impl Driver {
     pub(super) async fn run_tools(&self, mut run: Run) -> Result<Turn, ClientError> {
         let mut running: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
         let mut results = Results::new(&self.events, &run);
-        let mut asked = None;
+        let mut asked = Vec::new();
         loop {
             self.check_cancelled()?;
             self.start(&mut run, &mut running, &mut results)?;
             if run.open_calls().len() == 0 {
                 return Ok(Turn::Closed(Box::new(run)));
             }
-            if let Some((index, request)) = next_to_ask(&run).filter(|(index, _)| asked != Some(*index)) {
+            for (index, request) in self.to_ask(&run) {
                 match &self.resolver {
+                    Some(_) if asked.contains(&index) => {}
                     Some(resolver) => {
                         self.events.tell(|| StreamEvent::Pending { request: request.clone() });
-                        asked = Some(index);
+                        asked.push(index);
                         running.push(self.ask(resolver.clone(), &run, index, request));
                     }
                     // Nobody to ask: the others are awaited, then the run halts here.
@@ -173,6 +174,18 @@ impl Driver {
         Box::pin(run.instrument(span))
     }
 
+    /// The open requests whose turn it is: the one that is next in call order, for which every call
+    /// before it has its result; or, for a host that wants that, all of them.
+    fn to_ask(&self, run: &Run) -> Vec<(usize, Request)> {
+        let Step::Ask(open) = run.next() else { return Vec::new() };
+        let at_once = self.resolver.is_some() && self.client.options.concurrent_wait_for;
+        let settled = |before: usize| (0..before).all(|index| run.finished_call(index).is_some());
+        open.into_iter()
+            .filter(|open| at_once || settled(open.index))
+            .map(|open| (open.index, open.request.clone()))
+            .collect()
+    }
+
     /// Asks the resolver, once whoever listens has been told of the request.
     fn ask(
         &self,
@@ -193,14 +206,6 @@ impl Driver {
             Ended::Answer(id, resolver.ask(context, request).await)
         })
     }
-}
-
-/// The open request that is next in call order: every call before it has its result.
-fn next_to_ask(run: &Run) -> Option<(usize, Request)> {
-    let Step::Ask(open) = run.next() else { return None };
-    let first = open.first()?;
-    let settled = (0..first.index).all(|index| run.finished_call(index).is_some());
-    settled.then(|| (first.index, first.request.clone()))
 }
 
 fn halted(run: Run) -> Result<Turn, ClientError> {
