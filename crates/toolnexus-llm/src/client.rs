@@ -181,7 +181,8 @@ impl Client {
         // Fires for everything inside the run when it ends early, also by being dropped.
         let cancel = caller.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
         let ends_early = cancel.clone().drop_guard();
-        let work = self.load_and_drive(prompt, toolkit, plan, cancel);
+        // Boxed, so that the futures around it stay small: each is moved into the next.
+        let work = Box::pin(self.load_and_drive(prompt, toolkit, plan, cancel));
         let result = tokio::select! {
             biased;
             () = cancelled(caller.as_ref()) => return Err(ClientError::Cancelled),

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{BoxFuture, Toolkit, WaitFor};
+use toolnexus_llm::http::{HttpRequest, HttpResponse, HttpTransport, TransportError};
 use toolnexus_llm::{
     AskOptions, ClientError, ClientOptions, ERROR_BODY_CAP, ErrorInfo, ProviderError, REDACTED_BODY_KEYS,
     REDACTION_TOKEN, RETRYABLE_STATUSES, RunOptions, RunResult, StreamEvent, StreamOptions, Style, Tier,
@@ -357,7 +358,7 @@ async fn an_echoed_key_is_never_shown() {
     assert!(!format!("{error:?} {error}").contains(KEY));
 
     // Also where the answer is no error to HTTP, in every reading of it, and across the cut.
-    let across_the_cut = format!("{}{KEY}", "x".repeat(195));
+    let across_the_cut = format!("{}{KEY}", "x".repeat(190));
     let in_place = format!(r#"{{"choices":"{KEY}"}}"#);
     let in_content = format!(r#"{{"content":"{KEY}"}}"#);
     for body in [echo, across_the_cut, in_place, in_content] {
@@ -678,24 +679,27 @@ async fn a_run_that_is_cancelled_before_it_begins_sends_nothing() {
 #[tokio::test]
 async fn a_listener_or_a_tool_may_cancel_the_run() {
     for style in STYLES {
-        // From an event: the tool that was announced does not run.
-        let (tool, record) = support::tools::recorded("t", |_, _| toolnexus_core::ToolResult::success(""));
-        let double = Double::new([Answer::calls(style, &[("1", "t", json!({}))])]);
-        let cancel = CancellationToken::new();
-        let from_event = cancel.clone();
-        let run = RunOptions {
-            cancel: Some(cancel),
-            on_event: Some(Arc::new(move |event: &StreamEvent| {
-                if matches!(event, StreamEvent::ToolCall { .. }) {
-                    from_event.cancel();
-                }
-            })),
-            ..Default::default()
-        };
-        let client = create_client(double.options(style));
-        let error = client.run_with("hi", &Toolkit::from_tools([tool]), run).await.unwrap_err();
-        assert!(matches!(error, ClientError::Cancelled));
-        assert_eq!((record.count(), double.count()), (0, 1));
+        // From an event: the tool that was announced does not run, what a result calls for is not sent.
+        for (kind, args) in [("tool_call", json!({})), ("tool_result", json!("not readable"))] {
+            let (tool, record) =
+                support::tools::recorded("t", |_, _| toolnexus_core::ToolResult::success(""));
+            let double = Double::new([Answer::calls(style, &[("1", "t", args)])]);
+            let cancel = CancellationToken::new();
+            let from_event = cancel.clone();
+            let run = RunOptions {
+                cancel: Some(cancel),
+                on_event: Some(Arc::new(move |event: &StreamEvent| {
+                    if support::kinds(std::slice::from_ref(event)) == [kind] {
+                        from_event.cancel();
+                    }
+                })),
+                ..Default::default()
+            };
+            let client = create_client(double.options(style));
+            let error = client.run_with("hi", &Toolkit::from_tools([tool]), run).await.unwrap_err();
+            assert!(matches!(error, ClientError::Cancelled));
+            assert_eq!((record.count(), double.count()), (0, 1));
+        }
 
         // From a tool: nobody is asked, nothing more is sent.
         let cancel = CancellationToken::new();
@@ -706,13 +710,40 @@ async fn a_listener_or_a_tool_may_cancel_the_run() {
         });
         let (ask, _) = asking("ask", "?");
         let double = Double::new([Answer::calls(style, &[("1", "t", json!({})), ("2", "ask", json!({}))])]);
-        let wait_for: WaitFor = Arc::new(|_| panic!("nobody waits for an answer"));
+        let asked = Arc::new(Mutex::new(false));
+        let kept = Arc::clone(&asked);
+        let wait_for: WaitFor = Arc::new(move |_| {
+            *kept.lock().unwrap() = true;
+            Box::pin(std::future::pending())
+        });
         let client = create_client(ClientOptions { wait_for: Some(wait_for), ..double.options(style) });
         let run = RunOptions { cancel: Some(cancel), ..Default::default() };
         let error = client.run_with("hi", &Toolkit::from_tools([tool, ask]), run).await.unwrap_err();
         assert!(matches!(error, ClientError::Cancelled));
-        assert_eq!(double.count(), 1);
+        assert_eq!((double.count(), *asked.lock().unwrap()), (1, false));
     }
+}
+
+// CLIENT-97: a transport that ends by the cancel is no failed attempt
+#[tokio::test]
+async fn a_transport_that_hears_the_cancel_is_not_judged() {
+    struct Interrupted(CancellationToken);
+    impl HttpTransport for Interrupted {
+        fn send(&self, _request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
+            self.0.cancel();
+            Box::pin(async { Err(TransportError::new("interrupted")) })
+        }
+    }
+    let cancel = CancellationToken::new();
+    let (classified, change) = classifier(Tier::Retry);
+    let client = create_client(ClientOptions {
+        http_client: Some(Arc::new(Interrupted(cancel.clone()))),
+        ..change(options(OPENAI, "http://double.test/v1"))
+    });
+    let run = RunOptions { cancel: Some(cancel), ..Default::default() };
+    let error = client.run_with("hi", &Toolkit::default(), run).await.unwrap_err();
+    assert!(matches!(error, ClientError::Cancelled), "{error:?}");
+    assert_eq!(classified.lock().unwrap().len(), 0);
 }
 
 // CLIENT-37, CLIENT-100: tools have the token; one that minds it is heard no more than one that does not

@@ -274,7 +274,8 @@ async fn errors_and_refused_prompts_are_not_saved() {
         Answer::status(200, &[], "no JSON"),
         Answer::text(style, "still there"),
     ]);
-    let client = create_client(double.options(style));
+    let (spy, options) = with_spy(Spy::default(), double.options(style));
+    let client = create_client(options);
     let toolkit = Toolkit::default();
     let store = client.conversation_store();
     client.ask("x", &toolkit, "c").await.unwrap();
@@ -287,6 +288,8 @@ async fn errors_and_refused_prompts_are_not_saved() {
     assert_eq!((result.status, result.limit.as_deref()), (RunStatus::Incomplete, Some("contentPart")));
     assert_eq!(store.get("c").await.unwrap().unwrap().len(), 2);
     assert_eq!(double.count(), 3);
+    assert_eq!(spy.log()[..2], ["get c", "save c 2"]);
+    assert!(spy.log()[2..].iter().all(|entry| entry == "get c"), "{:?}", spy.log());
     client.ask("on we go", &toolkit, "c").await.unwrap();
     assert_eq!(store.get("c").await.unwrap().unwrap().len(), 4);
 }
@@ -310,6 +313,38 @@ async fn a_cancelled_run_is_not_saved() {
     let (result, ()) = within(async { tokio::join!(run, canceller) }).await;
     assert!(matches!(result, Err(ClientError::Cancelled)));
     assert_eq!(spy.log(), ["get c"]);
+}
+
+// CLIENT-101: also one that is cancelled by the last thing it tells
+#[tokio::test]
+async fn a_run_cancelled_at_its_end_is_not_saved() {
+    for style in STYLES {
+        for kind in ["usage", "pending"] {
+            let answer = match kind {
+                "usage" => Answer::text(style, "ok"),
+                _ => Answer::calls(style, &[("1", "ask", json!({}))]),
+            };
+            let double = Double::new([answer]);
+            let (spy, options) = with_spy(Spy::default(), double.options(style));
+            let (ask, _) = asking("ask", "?");
+            let cancel = CancellationToken::new();
+            let from_event = cancel.clone();
+            let run = RunOptions {
+                id: "c".into(),
+                cancel: Some(cancel),
+                on_event: Some(Arc::new(move |event: &StreamEvent| {
+                    if support::kinds(std::slice::from_ref(event)) == [kind] {
+                        from_event.cancel();
+                    }
+                })),
+                ..Default::default()
+            };
+            let error =
+                create_client(options).run_with("x", &Toolkit::from_tools([ask]), run).await.unwrap_err();
+            assert!(matches!(error, ClientError::Cancelled), "{error:?}");
+            assert_eq!(spy.log(), ["get c"]);
+        }
+    }
 }
 
 // CLIENT-128: saved before `done` is yielded, not when it was asked for

@@ -451,15 +451,18 @@ async fn long_lines_work_and_endless_ones_are_refused() {
         create_client(double.options(OPENAI)).stream("hi", &Toolkit::default()).finish().await.unwrap();
     assert_eq!(result.text, long);
 
+    // One byte too many, whether it comes before the end of the line or with it.
     let piece = bytes::Bytes::from(vec![b'x'; 1 << 20]);
-    let mut pieces: Vec<Result<bytes::Bytes, &str>> = vec![Ok("data: ".into())];
-    pieces.extend((0..64).map(|_| Ok(piece.clone())));
-    let end: Vec<Result<bytes::Bytes, &str>> = vec![Ok("\n\ndata: [DONE]\n\n".into())];
-    let double = Double::new([Answer::pieces(pieces.into_iter().chain(end))]);
-    let error =
-        create_client(double.options(OPENAI)).stream("hi", &Toolkit::default()).finish().await.unwrap_err();
-    assert!(matches!(error, ClientError::InvalidResponse(_)), "{error:?}");
-    assert!(error.to_string().contains("64 MiB"), "{error}");
+    for (first, last) in [("data: ", "\n"), ("", "x\n")] {
+        let mut pieces: Vec<Result<bytes::Bytes, &str>> = vec![Ok(first.into())];
+        pieces.extend((0..64).map(|_| Ok(piece.clone())));
+        pieces.extend([Ok(last.into()), Ok("data: [DONE]\n\n".into())]);
+        let double = Double::new([Answer::pieces(pieces)]);
+        let stream = create_client(double.options(OPENAI)).stream("hi", &Toolkit::default());
+        let error = stream.finish().await.unwrap_err();
+        assert!(matches!(error, ClientError::InvalidResponse(_)), "{error:?}");
+        assert!(error.to_string().contains("64 MiB"), "{error}");
+    }
 }
 
 // CLIENT-32, CLIENT-108: what answers a stream with a whole body shows what it is
@@ -500,6 +503,27 @@ async fn a_delta_arrives_when_it_is_sent() {
             }
         }
         assert_eq!(within(stream.finish()).await.unwrap().text, "Hello!");
+    }
+}
+
+// CLIENT-26: a stream is read no faster than its events are taken
+#[tokio::test]
+async fn a_slow_listener_slows_the_reading() {
+    for style in STYLES {
+        let read = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let body = String::from_utf8(recording(style, false)).unwrap();
+        let count = Arc::clone(&read);
+        // Every line is a piece of its own, and all of them are there at once.
+        let pieces: Vec<Result<String, &str>> =
+            body.split_inclusive("\n").map(|line| Ok(line.to_owned())).collect();
+        let answer = Answer::pieces(pieces).counted(count);
+        let double = Double::new([answer, Answer::streamed_text(style, "ok")]);
+        let mut stream = create_client(double.options(style)).stream("hi", &Toolkit::from_tools([echo()]));
+        let upto = |text: &str| body.split_inclusive("\n").position(|line| line.contains(text)).unwrap() + 1;
+        for text in ["naïve ", "☃🦀"] {
+            assert_eq!(stream.next().await.unwrap().unwrap(), StreamEvent::Text { delta: text.into() });
+            assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), upto(text));
+        }
     }
 }
 

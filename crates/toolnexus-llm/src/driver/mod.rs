@@ -4,7 +4,9 @@
 //! read and in where events go. Everything a run does happens inside this one future: tools run
 //! in it side by side, so dropping it ends all of them.
 
+mod attempts;
 mod model;
+mod streaming;
 mod tools;
 
 use std::sync::Arc;
@@ -16,10 +18,11 @@ use toolnexus_core::Toolkit;
 use crate::client::ClientInner;
 use crate::resolver::Resolver;
 use crate::result::limits;
-use crate::run::{Run, RunEvent, Step};
+use crate::run::{Run, RunError, RunEvent, Step};
 use crate::stream::EventQueue;
 use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent, TextSink};
 use model::Called;
+use tools::Turn;
 
 /// Where a run's events go.
 pub(crate) enum Events {
@@ -98,7 +101,7 @@ impl Driver {
         // One list of tools for the whole run, announced; a call looks its tool up live.
         let tools = self.toolkit.snapshot().request_json(run.style());
         let endpoint = self.client.endpoint()?;
-        loop {
+        let ended = loop {
             self.check_cancelled()?;
             match run.next() {
                 Step::CallModel { messages, turn } => {
@@ -116,18 +119,16 @@ impl Driver {
                     }
                 }
                 Step::CallTools(_) | Step::Ask(_) | Step::Wait => {
-                    match self.run_tools(run).await? {
-                        tools::Turn::Closed(next) => run = *next,
-                        tools::Turn::Halted(result) => return Ok(*result),
+                    if let Turn::Halted = self.run_tools(&mut run).await? {
+                        break run.halted();
                     }
                     self.events.taken().await;
                 }
-                Step::Done(_) => break,
+                Step::Done(_) => break run.into_result(),
             }
-        }
-        run.into_result().ok_or_else(|| {
-            ClientError::Run(crate::run::RunError::Unreadable("a run that is done has no result".into()))
-        })
+        };
+        // A run that halted or is done has a result: this is a fault of the machine.
+        ended.ok_or_else(|| RunError::Unexpected { event: "end", state: "without a result".into() }.into())
     }
 
     /// A sink or a tool may cancel the run in the midst of a step, where nothing is awaited: the

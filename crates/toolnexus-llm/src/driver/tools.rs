@@ -13,15 +13,15 @@ use tracing::Instrument as _;
 
 use super::{Driver, Events};
 use crate::resolver::Resolver;
-use crate::run::{PlannedCall, Run, RunError, RunEvent, Step};
-use crate::{ClientError, RunResult, StreamEvent, WaitForCtx};
+use crate::run::{PlannedCall, Run, RunEvent, Step};
+use crate::{ClientError, StreamEvent, WaitForCtx};
 
 /// How a turn of tools ended.
 pub(super) enum Turn {
     /// Every call has its result.
-    Closed(Box<Run>),
+    Closed,
     /// A call is suspended and nobody is there to answer.
-    Halted(Box<RunResult>),
+    Halted,
 }
 
 /// What a running future came to.
@@ -70,28 +70,28 @@ impl<'a> Results<'a> {
 }
 
 impl Driver {
-    pub(super) async fn run_tools(&self, mut run: Run) -> Result<Turn, ClientError> {
+    pub(super) async fn run_tools(&self, run: &mut Run) -> Result<Turn, ClientError> {
         let mut running: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
-        let mut results = Results::new(&self.events, &run);
+        let mut results = Results::new(&self.events, run);
         let mut asked = Vec::new();
         loop {
             self.check_cancelled()?;
-            self.start(&mut run, &mut running, &mut results)?;
+            self.start(run, &mut running, &mut results)?;
             if run.open_calls().len() == 0 {
-                return Ok(Turn::Closed(Box::new(run)));
+                return Ok(Turn::Closed);
             }
-            for (index, request) in self.to_ask(&run) {
+            for (index, request) in self.to_ask(run) {
                 match &self.resolver {
                     Some(_) if asked.contains(&index) => {}
                     Some(resolver) => {
                         self.events.tell(|| StreamEvent::Pending { request: request.clone() });
                         asked.push(index);
-                        running.push(self.ask(resolver.clone(), &run, index, request));
+                        running.push(self.ask(resolver.clone(), run, index, request));
                     }
                     // Nobody to ask: the others are awaited, then the run halts here.
                     None if running.is_empty() => {
                         self.events.tell(|| StreamEvent::Pending { request });
-                        return halted(run);
+                        return Ok(Turn::Halted);
                     }
                     None => {}
                 }
@@ -111,7 +111,7 @@ impl Driver {
                     })?;
                 }
                 // Calls are open and nothing runs: what is left is suspended.
-                None => return halted(run),
+                None => return Ok(Turn::Halted),
             }
         }
     }
@@ -206,9 +206,4 @@ impl Driver {
             Ended::Answer(id, resolver.ask(context, request).await)
         })
     }
-}
-
-fn halted(run: Run) -> Result<Turn, ClientError> {
-    let stuck = RunError::Unexpected { event: "halt", state: format!("{run:?}") };
-    run.halted().map(|result| Turn::Halted(Box::new(result))).ok_or(ClientError::Run(stuck))
 }

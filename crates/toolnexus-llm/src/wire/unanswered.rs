@@ -48,8 +48,9 @@ fn answer_rest_of_openai(history: &mut Transcript) {
     if calls.len() <= answered {
         return;
     }
-    let mut given: Vec<Message> = (0..answered).filter_map(|_| history.pop()).collect();
-    given.reverse();
+    let before = history.len().saturating_sub(answered);
+    let mut given: Vec<Message> = history.messages().skip(before).cloned().collect();
+    given.iter().for_each(|_| drop(history.pop()));
     for call in &calls {
         match given.iter().position(|message| message.get("tool_call_id").is_some_and(|id| *id == call.id)) {
             Some(at) => history.push(given.remove(at)),

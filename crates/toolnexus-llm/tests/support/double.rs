@@ -1,6 +1,7 @@
 //! A transport that answers from a list and needs no socket, so that a paused clock can be used.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -49,6 +50,16 @@ impl Answer {
             headers: HeaderMap::new(),
             body: futures::stream::iter(pieces).boxed(),
         })
+    }
+
+    /// The same answer, with its pieces counted as they are taken.
+    pub(crate) fn counted(self, taken: Arc<AtomicUsize>) -> Self {
+        let Answer::Full(mut response) = self else { panic!("there is no body") };
+        let count = move |_: &Result<Bytes, TransportError>| {
+            taken.fetch_add(1, Ordering::Relaxed);
+        };
+        response.body = response.body.inspect(count).boxed();
+        Answer::Full(response)
     }
 
     /// A 200 whose body begins with these bytes and never goes on; the sender is dropped with it.

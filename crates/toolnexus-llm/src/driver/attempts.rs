@@ -1,0 +1,158 @@
+//! Attempts at one request, and the waits between them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use secrecy::ExposeSecret as _;
+use toolnexus_core::BoxFuture;
+use toolnexus_core::http::{Body, HeaderValue, HttpRequest, HttpResponse, Method, TransportError};
+
+use super::Driver;
+use crate::endpoint::Endpoint;
+use crate::retry::{ErrorInfo, RETRYABLE_STATUSES, Tier, backoff, retry_after};
+use crate::{ClientError, ProviderError};
+
+/// How large an answer may be that is read as a whole.
+const BODY_LIMIT: usize = 64 * 1024 * 1024;
+
+/// How much of an error answer is read.
+pub(super) const ERROR_BODY_LIMIT: usize = 16 * 1024 * 1024;
+
+/// A good answer.
+pub(super) enum Answer {
+    /// Read to its end.
+    Whole(Bytes),
+    /// To be read as it arrives.
+    Begun(HttpResponse),
+}
+
+/// Why an attempt failed.
+enum Failure {
+    Status(ProviderError),
+    Transport(TransportError),
+}
+
+impl Failure {
+    /// What a host's classifier is told, with the default verdict.
+    fn info(&self, attempt: u32, also_retryable: &[u16]) -> ErrorInfo {
+        let (status, error, retry_after) = match self {
+            Failure::Status(error) => (Some(error.status), None, error.retry_after.clone()),
+            Failure::Transport(error) => (None, Some(error.to_string()), None),
+        };
+        let listed = |status: u16| RETRYABLE_STATUSES.contains(&status) || also_retryable.contains(&status);
+        ErrorInfo { error, status, attempt, retryable: status.is_none_or(listed), retry_after }
+    }
+}
+
+impl Driver {
+    /// Sends the request until an answer is good, or not worth another attempt.
+    pub(super) async fn attempts(&self, endpoint: &Endpoint, body: Body) -> Result<Answer, ClientError> {
+        let options = &self.client.options;
+        let retries = options.retries.unwrap_or(2);
+        let mut attempt = 0;
+        loop {
+            let failure = match self.attempt(endpoint, body.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            // A transport that heard of the cancel reports a failure: nobody's verdict is asked.
+            self.check_cancelled()?;
+            let info = failure.info(attempt, &options.retryable_statuses);
+            let tier = match &options.on_error {
+                Some(on_error) => on_error(&info),
+                None if info.retryable => Tier::Retry,
+                None => Tier::Fail,
+            };
+            if tier == Tier::Fail || attempt >= retries {
+                return Err(match failure {
+                    Failure::Status(error) => ClientError::Provider(error),
+                    Failure::Transport(source) => ClientError::Transport {
+                        context: format!("the model at {} gave no answer", endpoint.origin),
+                        source,
+                    },
+                });
+            }
+            let wait = info.retry_after.as_deref().and_then(retry_after);
+            let wait = wait.unwrap_or_else(|| self.backoff(attempt));
+            tracing::info!(
+                attempt,
+                status = info.status,
+                wait_ms = wait.as_millis(),
+                "the model call failed and is tried again"
+            );
+            Box::pin(pause(wait)).await;
+            attempt += 1;
+        }
+    }
+
+    fn backoff(&self, attempt: u32) -> Duration {
+        let base = match self.client.options.retry_base_ms {
+            0 => 500,
+            given => given,
+        };
+        backoff(base, attempt, fastrand::u64(0..100))
+    }
+
+    async fn attempt(&self, endpoint: &Endpoint, body: Body) -> Result<Answer, Failure> {
+        let response = self.send(endpoint, body).await.map_err(Failure::Transport)?;
+        if !response.status.is_success() {
+            return Err(Box::pin(error_answer(response, endpoint.secret.expose_secret())).await);
+        }
+        if self.streamed {
+            return Ok(Answer::Begun(response));
+        }
+        // A body that breaks off counts as a failed attempt.
+        response.collect(BODY_LIMIT).await.map(Answer::Whole).map_err(Failure::Transport)
+    }
+
+    fn send(
+        &self,
+        endpoint: &Endpoint,
+        body: Body,
+    ) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
+        let mut headers = endpoint.headers.clone();
+        if self.streamed {
+            headers.entry("accept").or_insert(HeaderValue::from_static("text/event-stream"));
+        }
+        self.client.transport.send(HttpRequest {
+            method: Method::POST,
+            url: endpoint.url.clone(),
+            headers,
+            body,
+            cancel: self.cancel.clone(),
+        })
+    }
+}
+
+/// Sleeps exactly that long: `sleep` cuts off at thirty years, a legal `Retry-After` does not.
+async fn pause(wait: Duration) {
+    match tokio::time::Instant::now().checked_add(wait) {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn error_answer(response: HttpResponse, secret: &str) -> Failure {
+    let status = response.status;
+    let retry_after = header_text(&response, "retry-after");
+    let body = beginning(response).await;
+    let body = String::from_utf8_lossy(&body);
+    Failure::Status(ProviderError::from_response(status.as_u16(), &body, retry_after, secret))
+}
+
+/// As much of a body as is wanted and comes: an error body that breaks off still says something.
+async fn beginning(mut response: HttpResponse) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < ERROR_BODY_LIMIT
+        && let Some(Ok(piece)) = response.body.next().await
+    {
+        body.extend_from_slice(&piece);
+    }
+    body.truncate(ERROR_BODY_LIMIT);
+    body
+}
+
+pub(super) fn header_text(response: &HttpResponse, name: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(response.headers.get(name)?.as_bytes()).into_owned())
+}

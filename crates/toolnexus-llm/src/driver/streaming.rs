@@ -1,0 +1,107 @@
+//! A streamed answer, read as it arrives.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use secrecy::ExposeSecret as _;
+use toolnexus_core::http::HttpResponse;
+
+use super::Driver;
+use super::attempts::{ERROR_BODY_LIMIT, header_text};
+use crate::endpoint::Endpoint;
+use crate::run::ModelAnswer;
+use crate::wire::{Flow, InStreamError, LineSplitter, LineTooLong, StreamDecoder, payload};
+use crate::{ClientError, ProviderError};
+
+/// How long the end of a body may take after the event that completes the answer.
+const END_OF_BODY: Duration = Duration::from_millis(50);
+
+impl Driver {
+    pub(super) async fn read_stream(
+        &self,
+        mut response: HttpResponse,
+        mut decoder: Box<dyn StreamDecoder>,
+        endpoint: &Endpoint,
+    ) -> Result<ModelAnswer, ClientError> {
+        let claims_stream = header_text(&response, "content-type")
+            .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"));
+        let mut lines = LineSplitter::default();
+        let mut flow = Flow::More;
+        let mut first = Vec::new();
+        let mut seen_data = false;
+        let mut on_text = |text: &str| self.events.tell_text(text);
+        while flow == Flow::More {
+            let Some(piece) = response.body.next().await else { break };
+            let piece = piece.map_err(|source| ClientError::Transport {
+                context: format!("the model at {} broke off its answer", endpoint.origin),
+                source,
+            })?;
+            if !seen_data && first.len() < ERROR_BODY_LIMIT {
+                first.extend_from_slice(&piece);
+            }
+            lines
+                .feed::<StreamError>(&piece, |line| {
+                    if flow == Flow::More
+                        && let Some(payload) = payload(line)
+                    {
+                        seen_data = true;
+                        flow = decoder.data(payload, &mut on_text)?;
+                    }
+                    Ok(())
+                })
+                .map_err(|error| error.into_client(endpoint))?;
+            self.events.taken().await;
+        }
+        if flow == Flow::End {
+            reach_end(&mut response).await;
+        } else if let Some(payload) = payload(lines.rest()) {
+            seen_data = true;
+            decoder.data(payload, &mut on_text).map_err(|e| StreamError::from(e).into_client(endpoint))?;
+            self.events.taken().await;
+        }
+        if !seen_data && !claims_stream && !first.trim_ascii().is_empty() {
+            // A whole answer, or an error page, where a stream was asked for.
+            return Err(endpoint.unreadable("it is not an event stream", &first));
+        }
+        decoder.finish()
+    }
+}
+
+/// Reads a body whose answer is complete to its end. It is there already or follows at once, and
+/// a connection whose body was left unread cannot be used again.
+async fn reach_end(response: &mut HttpResponse) {
+    let rest = async { while let Some(Ok(_)) = response.body.next().await {} };
+    // Whoever holds the connection open behind its last event is not waited for.
+    drop(tokio::time::timeout(END_OF_BODY, rest).await);
+}
+
+/// What can go wrong inside a stream whose head was good.
+enum StreamError {
+    Told(InStreamError),
+    LineTooLong,
+}
+
+impl From<InStreamError> for StreamError {
+    fn from(error: InStreamError) -> Self {
+        StreamError::Told(error)
+    }
+}
+
+impl From<LineTooLong> for StreamError {
+    fn from(_: LineTooLong) -> Self {
+        StreamError::LineTooLong
+    }
+}
+
+impl StreamError {
+    fn into_client(self, endpoint: &Endpoint) -> ClientError {
+        match self {
+            StreamError::Told(error) => {
+                ClientError::Provider(ProviderError::in_stream(&error.0, endpoint.secret.expose_secret()))
+            }
+            StreamError::LineTooLong => {
+                ClientError::InvalidResponse("a line of the stream is longer than 64 MiB".into())
+            }
+        }
+    }
+}
