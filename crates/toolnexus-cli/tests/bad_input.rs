@@ -149,7 +149,7 @@ async fn a_wait_before_another_attempt_is_told() {
     let ran = Place::new().run(&run_args(&server.base_url(), "hi", &[])).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "now\n"), "{ran:#?}");
     assert!(started.elapsed() >= Duration::from_secs(1));
-    ran.says(&["note: ", "tried again in 1.0 s"]);
+    ran.says(&["note: ", "tried again (HTTP 429) in 1.0 s"]);
     // Given up in the end.
     let (server, ran) = fails(Script::always(Reply::status(429).header("Retry-After", "0")), &[]).await;
     ran.says(&["429", "rate limit"]);

@@ -66,11 +66,14 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// Reads `${NAME}` at the start of `text`.
+/// Reads `${NAME}` at the start of `text`. Looks no further than the name, so that a text of
+/// many half placeholders is still read in one pass.
 fn placeholder(text: &str) -> Option<(&str, &str)> {
-    let (name, after) = text.strip_prefix("${")?.split_once('}')?;
-    let named = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    named.then_some((name, after))
+    let rest = text.strip_prefix("${")?;
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let (name, after) = rest.split_at(end);
+    let after = after.strip_prefix('}')?;
+    (!name.is_empty()).then_some((name, after))
 }
 
 #[cfg(test)]
@@ -95,6 +98,13 @@ mod tests {
         assert_eq!(with("$A ${} ${a b} ${A"), "$A ${} ${a b} ${A");
         assert_eq!(with("$${A}"), "$one");
         assert_eq!(with("é${A}é"), "éoneé");
+    }
+
+    // CORE-96: linear; looking for each end anew would take minutes here
+    #[test]
+    fn half_placeholders_are_passed_over_quickly() {
+        let text = "${".repeat(1 << 20);
+        assert_eq!(with(&text), text);
     }
 
     // MCP-17

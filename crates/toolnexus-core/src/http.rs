@@ -157,6 +157,7 @@ impl std::fmt::Debug for HttpResponse {
 #[error("{message}")]
 pub struct TransportError {
     message: String,
+    over_limit: bool,
     #[source]
     source: Option<BoxError>,
 }
@@ -164,7 +165,7 @@ pub struct TransportError {
 impl TransportError {
     /// An error that says `message`.
     pub fn new(message: impl Into<String>) -> Self {
-        TransportError { message: message.into(), source: None }
+        TransportError { message: message.into(), over_limit: false, source: None }
     }
 
     /// The same error with what caused it.
@@ -174,8 +175,14 @@ impl TransportError {
         self
     }
 
+    /// Whether a whole answer was refused for its size: another attempt would bring it again.
+    pub const fn is_over_limit(&self) -> bool {
+        self.over_limit
+    }
+
     fn too_large(limit: usize) -> Self {
-        TransportError::new(format!("the response body is over the limit of {limit} bytes"))
+        let message = format!("the response body is over the limit of {limit} bytes");
+        TransportError { message, over_limit: true, source: None }
     }
 }
 

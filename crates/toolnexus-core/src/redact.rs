@@ -21,7 +21,8 @@ pub const REDACTION_TOKEN: &str = "«redacted»";
 /// assert_eq!(redact_body(r#"{"a": 1}"#), r#"{"a": 1}"#);
 /// ```
 pub fn redact_body(body: &str) -> Cow<'_, str> {
-    if !REDACTED_BODY_KEYS.iter().any(|key| body.contains(key)) {
+    // A key may be spelled with escapes, which only a parser reads.
+    if !body.contains("\\u") && !REDACTED_BODY_KEYS.iter().any(|key| body.contains(key)) {
         return Cow::Borrowed(body);
     }
     match serde_json::from_str::<Value>(body) {
@@ -77,35 +78,32 @@ fn redact_value(value: &mut Value) -> bool {
 
 fn redact_text(body: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(body.len());
-    let mut rest = body;
+    let mut done = 0;
     // The value's span is found by hand: the text is not JSON, so only this shape is looked for.
-    while let Some((start, end)) = next_value(rest) {
-        out.push_str(rest.get(..start).unwrap_or_default());
+    for (at, _) in body.match_indices('"') {
+        if at < done {
+            continue;
+        }
+        let Some((start, end)) = value_of_key(body, at) else { continue };
+        out.push_str(body.get(done..start).unwrap_or_default());
         out.push_str(REDACTION_TOKEN);
-        rest = rest.get(end..).unwrap_or_default();
+        done = end;
     }
-    if out.is_empty() {
+    if done == 0 {
         return Cow::Borrowed(body);
     }
-    out.push_str(rest);
+    out.push_str(body.get(done..).unwrap_or_default());
     Cow::Owned(out)
 }
 
-/// The span of the first string value that follows a redacted key.
-fn next_value(text: &str) -> Option<(usize, usize)> {
-    REDACTED_BODY_KEYS
-        .iter()
-        .filter_map(|key| {
-            let quoted = format!("\"{key}\"");
-            text.match_indices(&quoted).find_map(|(at, _)| {
-                let after_key = at + quoted.len();
-                let tail = text.get(after_key..)?;
-                let value = tail.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-                let start = text.len() - value.len();
-                Some((start, start + string_end(value)))
-            })
-        })
-        .min()
+/// The span of the string value behind the redacted key whose quote stands at `at`, if one does.
+fn value_of_key(text: &str, at: usize) -> Option<(usize, usize)> {
+    let quoted = text.get(at + 1..)?;
+    let after_key =
+        REDACTED_BODY_KEYS.iter().find_map(|key| quoted.strip_prefix(key)?.strip_prefix('"'))?;
+    let value = after_key.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let start = text.len() - value.len();
+    Some((start, start + string_end(value)))
 }
 
 /// Where a JSON string that has just been opened ends: before its quote, or at the end of text.
@@ -150,6 +148,21 @@ mod tests {
         );
         assert_eq!(redact_body(r#"cut {"user_id":"abc"#), r#"cut {"user_id":"«redacted»"#);
         assert_eq!(redact_body("user_id alone"), "user_id alone");
+    }
+
+    // CLIENT-106: linear; looking for every key anew behind each would take minutes here
+    #[test]
+    fn a_long_text_is_searched_once() {
+        let body = format!("not JSON {}", r#""org_id":"o","#.repeat(1 << 16));
+        assert_eq!(redact_body(&body), body.replace("\"o\"", "\"«redacted»\""));
+    }
+
+    // CLIENT-106: found by fuzzing
+    #[test]
+    fn a_key_spelled_with_escapes_is_the_same_key() {
+        assert_eq!(redact_body(r#"{"user\u005fid":"user_2abc"}"#), r#"{"user_id":"«redacted»"}"#);
+        let plain = r#"{ "message": "caf\u00e9" }"#;
+        assert_eq!(redact_body(plain), plain);
     }
 
     // CLIENT-10, case K6

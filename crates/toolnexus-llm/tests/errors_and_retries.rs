@@ -856,3 +856,14 @@ fn errors_are_errors() {
     error::<ClientError>();
     error::<ProviderError>();
 }
+
+// CLIENT-32, D15: an answer without end is cut off at the limit and not asked for again
+#[tokio::test]
+async fn an_answer_over_the_size_limit_is_unreadable() {
+    let piece = bytes::Bytes::from(vec![b' '; 1 << 20]);
+    let endless = Answer::pieces(std::iter::repeat_n(Ok(piece), 66));
+    let (result, double) = run([endless, ok()], retries(2)).await;
+    let Err(ClientError::InvalidResponse(message)) = result else { panic!("{result:?}") };
+    assert!(message.contains("over the limit of 67108864 bytes"), "{message}");
+    assert_eq!(double.count(), 1);
+}

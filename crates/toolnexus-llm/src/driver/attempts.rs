@@ -54,6 +54,11 @@ impl Driver {
         loop {
             let failure = match self.attempt(endpoint, body.clone()).await {
                 Ok(answer) => return Ok(answer),
+                Err(Failure::Transport(error)) if error.is_over_limit() => {
+                    return Err(ClientError::InvalidResponse(format!(
+                        "the model's answer cannot be read: {error}"
+                    )));
+                }
                 Err(failure) => failure,
             };
             // A transport that heard of the cancel reports a failure: nobody's verdict is asked.
