@@ -99,8 +99,7 @@ fn redact_text(body: &str) -> Cow<'_, str> {
 /// The span of the string value behind the redacted key whose quote stands at `at`, if one does.
 fn value_of_key(text: &str, at: usize) -> Option<(usize, usize)> {
     let quoted = text.get(at + 1..)?;
-    let after_key =
-        REDACTED_BODY_KEYS.iter().find_map(|key| quoted.strip_prefix(key)?.strip_prefix('"'))?;
+    let after_key = REDACTED_BODY_KEYS.iter().find_map(|key| quoted.strip_prefix(key)?.strip_prefix('"'))?;
     let value = after_key.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let start = text.len() - value.len();
     Some((start, start + string_end(value)))
