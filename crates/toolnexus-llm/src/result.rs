@@ -83,7 +83,7 @@ impl ToolCallRecord {
 }
 
 /// A file that a tool of the run produced. Exactly one of `url` and `data` is set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunFile {
     /// Image, file or audio.
@@ -101,6 +101,20 @@ pub struct RunFile {
     pub from: String,
     /// The id of the call that produced it.
     pub call_id: String,
+}
+
+/// Shows the size and never the data.
+impl std::fmt::Debug for RunFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunFile")
+            .field("kind", &self.kind)
+            .field("mime_type", &self.mime_type)
+            .field("url", &self.url)
+            .field("data_chars", &self.data.as_ref().map(String::len))
+            .field("from", &self.from)
+            .field("call_id", &self.call_id)
+            .finish()
+    }
 }
 
 impl RunFile {
