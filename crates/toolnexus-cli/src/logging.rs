@@ -19,11 +19,12 @@ const PREFIX: &str = "[toolnexus] ";
 
 /// What is shown: `RUST_LOG` if it is set, else more with every `-v`.
 ///
-/// `rmcp` prints what servers send at info, so it stays at warnings unless asked for by name.
+/// `rmcp` prints what servers send at info, so it stays at warnings unless asked for by name. Its
+/// errors are those of servers that fail or are left, which the command tells of itself.
 fn filter(verbose: u8) -> EnvFilter {
     let default = match verbose {
         // A retry is announced at info: a silent wait looks like a hang.
-        0 => "warn,toolnexus_llm=info,rmcp=error",
+        0 => "warn,toolnexus_llm=info,rmcp=off",
         1 => "info,rmcp=warn",
         2 => "debug,rmcp=warn,hyper=info,hyper_util=info,reqwest=info,rustls=info,h2=info",
         _ => "trace,rmcp=info",

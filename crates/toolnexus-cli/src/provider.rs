@@ -1,7 +1,8 @@
 //! Which model a run talks to, from flags and environment. Pure: nothing is sent or opened.
 
 use toolnexus::Style;
-use url::{Host, Url};
+use toolnexus::client::http::is_loopback;
+use url::Url;
 
 use crate::exit::Failure;
 
@@ -228,15 +229,6 @@ fn by_key(
 
 fn is_subdomain_of_openrouter(host: &str, known: &Known) -> bool {
     known.host == "openrouter.ai" && host.ends_with(".openrouter.ai")
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 fn shown_host(url: &Url, host: &str) -> String {

@@ -84,6 +84,7 @@ async fn bad_servers_cost_the_good_ones_nothing() {
         ),
         ("silent", never_soon),
         ("empty", json!({})),
+        ("away", json!({"url": "http://127.0.0.1:1/mcp"})),
     ]);
     let server = ModelServer::start(Script::always(Reply::openai().text("ok"))).await.unwrap();
     let ran = place.run(&run_args(&server.base_url(), "hi", &["--no-builtins"])).await;
@@ -98,8 +99,10 @@ async fn bad_servers_cost_the_good_ones_nothing() {
         "warning: MCP server babbles failed at initialize",
         "warning: MCP server silent failed at initialize: timeout",
         "warning: MCP server empty failed at config",
+        "warning: MCP server away failed at initialize: transport (connect-failed)",
     ]);
-    for name in ["absent", "quits", "babbles", "silent", "empty"] {
+    assert!(!ran.stderr.contains("worker quit"), "said twice, once in the words of rmcp: {ran:#?}");
+    for name in ["absent", "quits", "babbles", "silent", "empty", "away"] {
         assert_eq!(ran.stderr.matches(&format!("MCP server {name} ")).count(), 1, "{name}: {}", ran.stderr);
         assert!(!ran.stderr.contains(&format!("MCP server \"{name}\"")), "{}", ran.stderr);
     }

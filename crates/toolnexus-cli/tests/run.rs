@@ -277,6 +277,27 @@ async fn each_call_is_shown_with_its_own_time() {
 }
 
 #[tokio::test]
+async fn calls_with_one_id_keep_their_own_arguments() {
+    let [one, two] = ["echo one", "echo two"].map(|command| json!({ "command": command }));
+    let twice = Reply::openai().tool_call("same", "bash", one).tool_call("same", "bash", two);
+    let script = Script::new().reply(twice).reply(Reply::openai().text("done"));
+    let server = ModelServer::start(script).await.unwrap();
+    let ran = Place::new().run(&run_args(&server.base_url(), "go", &[])).await;
+    ran.says(&[r#"✓ bash(command: "echo one") → one ·"#, r#"✓ bash(command: "echo two") → two ·"#]);
+}
+
+#[tokio::test]
+async fn the_name_of_a_tool_cannot_steer_the_terminal() {
+    let script = Script::new()
+        .reply(Reply::openai().tool_call("c", "na\u{1b}[2Jme\u{202e}", json!({})))
+        .reply(Reply::openai().text("done"));
+    let server = ModelServer::start(script).await.unwrap();
+    let ran = Place::new().run(&run_args(&server.base_url(), "go", &[])).await;
+    ran.says(&["✗ na␛[2Jme\u{fffd}() → unknown tool"]);
+    assert!(!ran.stderr.contains(['\u{1b}', '\u{202e}']), "{ran:#?}");
+}
+
+#[tokio::test]
 async fn long_arguments_and_outputs_take_one_line() {
     let script = Script::new()
         .reply(Reply::openai().tool_call(

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
+use url::Host;
 
 use crate::{BoxError, BoxFuture};
 
@@ -183,6 +184,21 @@ impl TransportError {
     fn too_large(limit: usize) -> Self {
         let message = format!("the response body is over the limit of {limit} bytes");
         TransportError { message, over_limit: true, source: None }
+    }
+}
+
+/// Whether a URL points at this machine: `localhost`, names below it, loopback addresses.
+///
+/// ```
+/// use toolnexus_core::http::{Url, is_loopback};
+/// assert!(is_loopback(&Url::parse("http://[::1]:11434/v1").unwrap()));
+/// ```
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
 }
 

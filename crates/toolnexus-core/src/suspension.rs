@@ -54,18 +54,35 @@ pub struct Request {
 /// assert_eq!(serde_json::to_string(&answer).unwrap(), r#"{"id":"sus-1","ok":true}"#);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "Read")]
 pub struct Answer {
     /// The id of the request that is answered.
-    #[serde(default)]
     pub id: String,
     /// True runs the tool again with this answer; false declines.
     pub ok: bool,
     /// What the tool asked for.
-    #[serde(default)]
     pub data: Option<Map<String, Value>>,
     /// Why not: `declined`, `cancelled`, `expired`, or any text. Only with `ok: false`.
-    #[serde(default)]
     pub reason: Option<String>,
+}
+
+/// An [`Answer`] as others write it.
+#[derive(Deserialize)]
+struct Read {
+    #[serde(default)]
+    id: String,
+    ok: bool,
+    #[serde(default)]
+    data: Option<Map<String, Value>>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl From<Read> for Answer {
+    fn from(Read { id, ok, data, reason }: Read) -> Self {
+        // What is not written is not read either: an answer is the same again after a log.
+        Answer { id, ok, data, reason: reason.filter(|_| !ok) }
+    }
 }
 
 impl Serialize for Answer {
@@ -199,6 +216,16 @@ mod tests {
         let answer: Answer =
             serde_json::from_value(json!({"id":"r","ok":true,"data":null,"extra":1})).unwrap();
         assert_eq!(answer, Answer { id: "r".into(), ok: true, ..Default::default() });
+    }
+
+    // SUSPEND-1: found by fuzzing
+    #[test]
+    fn an_answer_that_was_read_is_written_whole() {
+        for text in [r#"{"id":"r","ok":true,"reason":"x"}"#, r#"{"id":"r","ok":false,"reason":"x"}"#] {
+            let answer: Answer = serde_json::from_str(text).unwrap();
+            let written = serde_json::to_string(&answer).unwrap();
+            assert_eq!(serde_json::from_str::<Answer>(&written).unwrap(), answer, "{text}");
+        }
     }
 
     // SUSPEND-7, SUSPEND-8, CORE-11

@@ -21,6 +21,7 @@ mod key;
 mod message;
 mod options;
 mod prompt;
+mod readable;
 mod resolver;
 mod result;
 mod retry;

@@ -8,6 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::readable::readable;
+
 /// One message of a transcript, in the provider's own shape.
 ///
 /// It reads like a [`serde_json::Value`] (it dereferences to one) and is made from one. A clone
@@ -37,10 +39,10 @@ impl Message {
     /// A message from its JSON text, kept byte for byte.
     ///
     /// # Errors
-    /// When `json` is not one JSON value.
+    /// When `json` is not one JSON value, or one that is nested deeper than 100 levels.
     pub fn from_json(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
-        serde_json::from_slice::<serde::de::IgnoredAny>(&json)?;
+        readable(&json)?;
         Ok(Message::from_valid_json(json))
     }
 

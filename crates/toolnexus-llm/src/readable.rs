@@ -115,7 +115,9 @@ mod tests {
     // CLIENT-41: found by fuzzing
     #[test]
     fn what_only_raw_json_accepts_is_refused() {
-        for json in [r#"{"a":"\ud83d"}"#, r#"{"\udc00":1}"#, "[1e999]", "", "1 2", &nested(101), &"[".repeat(1 << 20)] {
+        for json in
+            [r#"{"a":"\ud83d"}"#, r#"{"\udc00":1}"#, "[1e999]", "", "1 2", &nested(101), &"[".repeat(1 << 20)]
+        {
             assert!(readable(json.as_bytes()).is_err(), "{}", &json[..json.len().min(40)]);
         }
         for json in [r#""\ud83e\udd80""#, "1e308", " null ", "-1", &nested(99)] {
@@ -124,7 +126,11 @@ mod tests {
     }
 
     fn json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), any::<String>().prop_map(Value::from)];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from)
+        ];
         leaf.prop_recursive(6, 40, 4, |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

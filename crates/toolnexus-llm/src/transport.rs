@@ -9,8 +9,9 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use http_body::{Frame, SizeHint};
 use toolnexus_core::BoxFuture;
-use toolnexus_core::http::{Body, HttpRequest, HttpResponse, HttpTransport, TransportError, Url};
-use url::Host;
+use toolnexus_core::http::{
+    Body, HttpRequest, HttpResponse, HttpTransport, TransportError, Url, is_loopback,
+};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -41,16 +42,6 @@ impl ReqwestTransport {
             .build()
             .map_err(|error| describe("no HTTP client could be set up", error))?;
         Ok(slot.get_or_init(|| client).clone())
-    }
-}
-
-/// `localhost` and loopback addresses.
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

@@ -6,13 +6,15 @@ mod support;
 use std::slice::from_ref;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::StreamExt as _;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::double::{Answer, Double};
 use support::tools::{add, echo, object, recorded, stuck};
 use support::{STYLES, deltas, done, drain, kinds, options, reply, server, transcript, within};
-use toolnexus_core::{Request, ToolResult, Toolkit};
+use toolnexus_core::http::{HeaderMap, HttpRequest, HttpResponse, HttpTransport, StatusCode, TransportError};
+use toolnexus_core::{BoxFuture, Request, ToolResult, Toolkit};
 use toolnexus_llm::{
     ClientError, ClientOptions, FinishReason, Message, RunResult, RunStatus, StreamEvent, StreamOptions,
     Style, Usage, create_client,
@@ -948,4 +950,32 @@ async fn the_transcript_of_a_stream_can_be_continued() {
             double.body(1)["messages"].as_array().unwrap().iter().cloned().map(Message::from).collect();
         assert_eq!(sent, second.messages[..3]);
     }
+}
+
+/// A body in memory whose next piece is always ready. It ends at last, so that a run which looks
+/// at nothing else does not hang the test.
+struct AlwaysReady;
+
+impl HttpTransport for AlwaysReady {
+    fn send(&self, _request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
+        let piece = Bytes::from_static(b": still here\n\n");
+        let body = futures::stream::iter(std::iter::repeat_n(piece, 5_000_000)).map(Ok).boxed();
+        let response = HttpResponse { status: StatusCode::OK, headers: HeaderMap::new(), body };
+        Box::pin(std::future::ready(Ok(response)))
+    }
+}
+
+// CLIENT-99: the deadline gets its turn however fast the pieces come
+#[tokio::test]
+async fn a_body_that_is_always_ready_does_not_keep_the_deadline_away() {
+    let client = create_client(ClientOptions {
+        base_url: "http://model.test".into(),
+        model: "m".into(),
+        api_key: "k".into(),
+        http_client: Some(Arc::new(AlwaysReady)),
+        timeout_ms: 20,
+        ..Default::default()
+    });
+    let error = client.stream("hi", &Toolkit::default()).finish().await.unwrap_err();
+    assert!(matches!(error, ClientError::Timeout { timeout_ms: 20 }), "{error}");
 }

@@ -556,6 +556,38 @@ async fn questions_may_share_an_id() {
     }
 }
 
+// SUSPEND-21, SUSPEND-49: asked at once under one id, each call gets its own answer
+#[tokio::test]
+async fn questions_asked_at_once_may_share_an_id() {
+    for style in STYLES {
+        let ask = |name: &'static str| {
+            recorded(name, move |_, context| match &context.answer {
+                None => pending(Request { id: "same".into(), prompt: name.into(), ..Default::default() }),
+                Some(answer) => ToolResult::success(answer.data.as_ref().unwrap()["text"].as_str().unwrap()),
+            })
+            .0
+        };
+        // Answers come in reverse call order.
+        let answered = Arc::new(tokio::sync::watch::Sender::new(0_usize));
+        let wait_for: WaitFor = Arc::new(move |request| {
+            let answered = Arc::clone(&answered);
+            Box::pin(async move {
+                let before = ["c", "b", "a"].iter().position(|name| *name == request.prompt).unwrap();
+                answered.subscribe().wait_for(|count| *count == before).await?;
+                answered.send_modify(|count| *count += 1);
+                Ok(granted(&request.prompt))
+            })
+        });
+        let tools = ["a", "b", "c"];
+        let double = Double::new(turn(style, &tools));
+        let options =
+            ClientOptions { wait_for: Some(wait_for), concurrent_wait_for: true, ..double.options(style) };
+        let toolkit = Toolkit::from_tools(tools.map(ask));
+        let result = support::within(create_client(options).run("hi", &toolkit)).await.unwrap();
+        assert_eq!(outputs(&result), ["a", "b", "c"]);
+    }
+}
+
 // SUSPEND-43, CLIENT-27: a history whose last turn is answered in part is completed before the prompt
 #[tokio::test]
 async fn what_a_stopped_run_left_open_is_answered_by_the_next() {

@@ -54,7 +54,8 @@ fn at_place(place: &Option<(usize, usize)>) -> String {
 }
 
 /// An MCP document, in whatever form the host has it. All forms give the same [`McpConfig`].
-#[derive(Debug, Clone)]
+/// `Debug` shows which form, and nothing of a document's text.
+#[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "one of these is made in a program's life")]
 pub enum McpConfigInput {
     /// A file to read.
@@ -67,8 +68,20 @@ pub enum McpConfigInput {
     Config(McpConfig),
 }
 
-/// The servers of an MCP document, and its sibling sections.
-#[derive(Debug, Clone, Default)]
+impl std::fmt::Debug for McpConfigInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            McpConfigInput::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            McpConfigInput::Json(text) => write!(f, "Json({} bytes)", text.len()),
+            McpConfigInput::Value(_) => f.write_str("Value(..)"),
+            McpConfigInput::Config(config) => f.debug_tuple("Config").field(config).finish(),
+        }
+    }
+}
+
+/// The servers of an MCP document, and its sibling sections. `Debug` tells which sections there
+/// are, not what they say: agents have headers, and a served toolkit has tokens.
+#[derive(Clone, Default)]
 pub struct McpConfig {
     /// Every configured server, disabled ones included, by name in byte order.
     pub servers: Vec<McpServerConfig>,
@@ -80,6 +93,18 @@ pub struct McpConfig {
     pub a2a: Option<Value>,
     /// The `mcpServer` section, as it stands.
     pub mcp_server: Option<Value>,
+}
+
+impl std::fmt::Debug for McpConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpConfig")
+            .field("servers", &self.servers)
+            .field("builtins", &self.builtins.is_some())
+            .field("agents", &self.agents.is_some())
+            .field("a2a", &self.a2a.is_some())
+            .field("mcp_server", &self.mcp_server.is_some())
+            .finish()
+    }
 }
 
 impl McpConfig {

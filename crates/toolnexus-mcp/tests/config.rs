@@ -230,6 +230,25 @@ fn debug_shows_no_secret() {
     }
 }
 
+// MCP-22: neither a document before it is read, nor its sibling sections
+#[test]
+fn debug_of_a_document_shows_no_secret() {
+    let document = json!({
+        "mcpServers": {"r": {"url": "http://h", "headers": {"Authorization": "secret-1"}}},
+        "agents": {"a": {"headers": {"Authorization": "secret-2"}}},
+        "mcpServer": {"token": "secret-3"},
+    });
+    let config = parse_mcp_config(&McpConfigInput::Value(document.clone())).unwrap();
+    for input in [
+        McpConfigInput::Json(document.to_string()),
+        McpConfigInput::Value(document),
+        McpConfigInput::Config(config),
+    ] {
+        let shown = format!("{input:?}");
+        assert!(!shown.contains("secret-"), "{shown}");
+    }
+}
+
 fn invalid(entry: Value) -> String {
     server(entry).invalid.expect("the entry is invalid")
 }

@@ -1,6 +1,6 @@
 //! A run for people: the answer as it is written, and one line for each tool call.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
@@ -19,6 +19,9 @@ use crate::timing;
 /// How many lines of an edit's diff are shown.
 const DIFF_LINES: usize = 40;
 
+/// How much of a tool's name is shown. Models also ask for tools that nobody has named.
+const NAME_WIDTH: usize = 64;
+
 /// Shows a run on a terminal, or as notes beside an answer that goes elsewhere.
 pub(crate) struct Human {
     screen: Screen,
@@ -32,7 +35,8 @@ pub(crate) struct Human {
     waiting: String,
     /// Whether this turn has written to stdout, and whether that ended with a line break.
     written: Option<bool>,
-    calls: HashMap<String, Call>,
+    /// What runs, in call order. Some models give two calls one id.
+    calls: Vec<(String, Call)>,
 }
 
 struct Call {
@@ -50,7 +54,7 @@ impl Human {
             live,
             waiting: String::new(),
             written: None,
-            calls: HashMap::new(),
+            calls: Vec::new(),
         }
     }
 
@@ -112,7 +116,7 @@ impl Human {
     }
 
     fn call(&mut self, id: &str, args: &Map<String, Value>) {
-        self.calls.insert(id.to_owned(), Call { args: args.clone(), started: Instant::now() });
+        self.calls.push((id.to_owned(), Call { args: args.clone(), started: Instant::now() }));
     }
 
     fn result(
@@ -123,7 +127,10 @@ impl Human {
         is_error: bool,
         metadata: Option<&Map<String, Value>>,
     ) {
-        let call = self.calls.remove(id);
+        // Results come in call order, so the first call of that id is the one.
+        let at = self.calls.iter().position(|(open, _)| open == id);
+        let call = at.map(|at| self.calls.remove(at).1);
+        let name = one_line(name, NAME_WIDTH);
         let time = timing::take(id).or_else(|| call.as_ref().map(|call| call.started.elapsed()));
         let time = duration(time.unwrap_or_default());
         let args = call.map(|call| arguments(&call.args)).unwrap_or_default();
@@ -138,7 +145,7 @@ impl Human {
         };
         self.screen.note(&format!(
             "{mark} {}({}) → {output} {}",
-            self.paint.name(name),
+            self.paint.name(&name),
             self.paint.dim(&args),
             self.paint.dim(&format!("· {time}")),
         ));

@@ -3,6 +3,7 @@
 //! Calls run side by side. Their outcomes are looked at in call order: the first call that has not
 //! been settled is the one whose suspension is resolved next, while later calls may still run.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -27,7 +28,17 @@ pub(super) enum Turn {
 /// What a running future came to.
 enum Ended {
     Call(usize, ToolResult),
-    Answer(String, Result<Answer, BoxError>),
+    Answer(usize, String, Result<Answer, BoxError>),
+}
+
+/// Gives the run the answers it can take. It takes an answer for the first call that asks under
+/// the answer's id, so where calls share an id, a later call's answer waits for the earlier ones'.
+fn give(run: &mut Run, answers: &mut Vec<(usize, String, Answer)>) -> Result<(), ClientError> {
+    while let Some(at) = answers.iter().position(|(index, id, _)| run.first_asking(id) == Some(*index)) {
+        let (_, request_id, answer) = answers.remove(at);
+        run.take(RunEvent::Answered { request_id, answer })?;
+    }
+    Ok(())
 }
 
 /// Tells the results of a turn in call order, whatever order they came in.
@@ -73,19 +84,19 @@ impl Driver {
     pub(super) async fn run_tools(&self, run: &mut Run) -> Result<Turn, ClientError> {
         let mut running: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
         let mut results = Results::new(&self.events, run);
-        let mut asked = Vec::new();
+        let mut asked = HashSet::new();
+        let mut answers = Vec::new();
         loop {
             self.check_cancelled()?;
             self.start(run, &mut running, &mut results)?;
             if run.open_calls().len() == 0 {
                 return Ok(Turn::Closed);
             }
-            for (index, request) in self.to_ask(run) {
+            for (index, request) in self.to_ask(run, &asked) {
                 match &self.resolver {
-                    Some(_) if asked.contains(&index) => {}
                     Some(resolver) => {
                         self.events.tell(|| StreamEvent::Pending { request: request.clone() });
-                        asked.push(index);
+                        asked.insert(index);
                         running.push(self.ask(resolver.clone(), run, index, request));
                     }
                     // Nobody to ask: the others are awaited, then the run halts here.
@@ -102,13 +113,11 @@ impl Driver {
                     results.note(&event);
                     run.take(event)?;
                 }
-                Some(Ended::Answer(request_id, answer)) => {
+                Some(Ended::Answer(index, request_id, answer)) => {
                     // A resolver may end its ask by failing when it hears of the cancel.
                     self.check_cancelled()?;
-                    run.take(RunEvent::Answered {
-                        request_id,
-                        answer: answer.map_err(ClientError::WaitFor)?,
-                    })?;
+                    answers.push((index, request_id, answer.map_err(ClientError::WaitFor)?));
+                    give(run, &mut answers)?;
                 }
                 // Calls are open and nothing runs: what is left is suspended.
                 None => return Ok(Turn::Halted),
@@ -174,14 +183,15 @@ impl Driver {
         Box::pin(run.instrument(span))
     }
 
-    /// The open requests whose turn it is: the one that is next in call order, for which every call
-    /// before it has its result; or, for a host that wants that, all of them.
-    fn to_ask(&self, run: &Run) -> Vec<(usize, Request)> {
+    /// The open requests whose turn it is and that were not asked: the one that is next in call
+    /// order, for which every call before it has its result; or, for a host that wants that, all.
+    fn to_ask(&self, run: &Run, asked: &HashSet<usize>) -> Vec<(usize, Request)> {
         let Step::Ask(open) = run.next() else { return Vec::new() };
         let at_once = self.resolver.is_some() && self.client.options.concurrent_wait_for;
-        let settled = |before: usize| (0..before).all(|index| run.finished_call(index).is_some());
+        let next = run.first_unfinished();
         open.into_iter()
-            .filter(|open| at_once || settled(open.index))
+            .filter(|open| at_once || Some(open.index) == next)
+            .filter(|open| !asked.contains(&open.index))
             .map(|open| (open.index, open.request.clone()))
             .collect()
     }
@@ -203,7 +213,7 @@ impl Driver {
         Box::pin(async move {
             told.await;
             let id = request.id.clone();
-            Ended::Answer(id, resolver.ask(context, request).await)
+            Ended::Answer(index, id, resolver.ask(context, request).await)
         })
     }
 }

@@ -333,10 +333,7 @@ impl Run {
     }
 
     fn request_answered(&mut self, request_id: &str, answer: Answer) -> bool {
-        let asking = self.open.iter_mut().find(|call| {
-            matches!(call.phase, Phase::Suspended { .. })
-                && call.request.as_ref().is_some_and(|request| request.id == request_id)
-        });
+        let asking = self.open.iter_mut().find(|call| call.asks(request_id));
         let Some(call) = asking else { return false };
         call.answer = Some(answer);
         call.phase = Phase::Planned;
@@ -503,6 +500,16 @@ impl Run {
     /// The result of a call of the open turn that has ended.
     pub fn finished_call(&self, index: usize) -> Option<&ToolResult> {
         self.open.get(index)?.result().map(Arc::as_ref)
+    }
+
+    /// The first call of the open turn, in call order, that has no result yet.
+    pub(crate) fn first_unfinished(&self) -> Option<usize> {
+        self.open.iter().position(|call| call.result().is_none())
+    }
+
+    /// The call that would get an answer to the request of this id now.
+    pub(crate) fn first_asking(&self, request_id: &str) -> Option<usize> {
+        self.open.iter().position(|call| call.asks(request_id))
     }
 
     fn state(&self) -> String {

@@ -68,6 +68,12 @@ impl OpenCall {
         Some(ToolResult::failure(format!("declined/expired: {}", self.asked())).with_metadata(metadata))
     }
 
+    /// Whether it waits for an answer to the request of this id.
+    pub(super) fn asks(&self, request_id: &str) -> bool {
+        matches!(self.phase, Phase::Suspended { .. })
+            && self.request.as_ref().is_some_and(|request| request.id == request_id)
+    }
+
     /// The prompt of the call's first request.
     pub(super) fn asked(&self) -> &str {
         self.request.as_ref().map(|request| request.prompt.as_str()).unwrap_or_default()

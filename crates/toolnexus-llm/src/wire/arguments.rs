@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::readable::not_too_deep;
 use crate::run::ModelCall;
 
 /// A call whose arguments are read from JSON text inside a string.
@@ -28,6 +29,7 @@ pub(super) fn call_from_json(id: String, name: String, json: Option<&RawValue>) 
 }
 
 fn object(value: Value) -> Result<Map<String, Value>, String> {
+    not_too_deep(&value).map_err(|problem| format!("not valid JSON: {problem}"))?;
     match value {
         Value::Object(map) => Ok(map),
         _ => Err("expected a JSON object".into()),

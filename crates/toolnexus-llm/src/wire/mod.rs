@@ -26,6 +26,7 @@ pub(crate) use parts::RefusedPart;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;
 
+use crate::readable::not_too_deep;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{ClientError, Message, Prompt, Transcript};
 
@@ -117,6 +118,13 @@ pub(crate) struct InStreamError(pub(crate) String);
 /// What a stream that ends before its answer does is reported as.
 pub(crate) fn ended_early() -> ClientError {
     ClientError::InvalidResponse("stream ended before the answer was complete".into())
+}
+
+/// A message that was put together from a stream, unless nobody could read it back.
+fn usable(message: Message) -> Result<Message, ClientError> {
+    not_too_deep(message.value())
+        .map_err(|problem| ClientError::InvalidResponse(format!("the model's answer is {problem}")))?;
+    Ok(message)
 }
 
 /// The wire of a style. Gemini's comes later; [`supported`] keeps a run from starting without

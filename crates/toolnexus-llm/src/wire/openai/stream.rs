@@ -1,0 +1,260 @@
+//! A chat completion as it arrives.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::read_usage;
+use crate::run::{ModelAnswer, ModelCall};
+use crate::wire::arguments::{call_from_text, generated_id};
+use crate::wire::lenient::Text;
+use crate::wire::{Flow, InStreamError, StreamDecoder, ended_early, usable};
+use crate::{ClientError, FinishReason, Message, Usage};
+
+/// A streamed chat completion.
+#[derive(Default)]
+pub(super) struct OpenAiStream {
+    turn: u32,
+    text: String,
+    refusal: String,
+    calls: Vec<StreamedCall>,
+    /// Where the call of each index stands in `calls`.
+    by_index: BTreeMap<u64, usize>,
+    /// Reasoning, under the key it came in: providers want it back on a turn with calls.
+    reasoning: Map<String, Value>,
+    usage: Usage,
+    finish_reason: Option<String>,
+    done: bool,
+}
+
+#[derive(Default)]
+struct StreamedCall {
+    id: String,
+    name: String,
+    arguments: String,
+    /// Other keys of the entry, the last value of each.
+    extra: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow, default)]
+    choices: Option<Vec<ChunkChoice<'a>>>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ChunkChoice<'a> {
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    finish_reason: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default)]
+    content: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    refusal: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool_calls: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    reasoning: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    reasoning_content: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    reasoning_details: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    function: Option<FunctionDelta>,
+    #[serde(flatten)]
+    extra: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct FunctionDelta {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+impl OpenAiStream {
+    pub(super) fn new(turn: u32) -> Self {
+        OpenAiStream { turn, ..Default::default() }
+    }
+}
+
+impl StreamDecoder for OpenAiStream {
+    fn data(&mut self, payload: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<Flow, InStreamError> {
+        if payload == b"[DONE]" {
+            self.done = true;
+            return Ok(Flow::End);
+        }
+        // What is not JSON, or not a chunk, is a comment of some proxy.
+        let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(payload) else { return Ok(Flow::More) };
+        if let Some(error) = chunk.error.filter(|error| error.get() != "null") {
+            // Some gateways put the error into a chunk: what surrounds it there says nothing.
+            return Err(InStreamError(match chunk.choices {
+                Some(_) => format!("{{\"error\":{}}}", error.get()),
+                None => String::from_utf8_lossy(payload).into_owned(),
+            }));
+        }
+        if let Some(usage) = chunk.usage.filter(|usage| usage.get() != "null") {
+            self.usage = read_usage(usage);
+        }
+        let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else {
+            return Ok(Flow::More);
+        };
+        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
+            self.finish_reason = Some(reason.0.into_owned());
+        }
+        if let Some(delta) = choice.delta {
+            self.delta(&delta, on_text);
+        }
+        Ok(Flow::More)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<ModelAnswer, ClientError> {
+        if !self.done && self.finish_reason.is_none() {
+            return Err(ended_early());
+        }
+        for (at, call) in self.calls.iter_mut().enumerate() {
+            if call.id.is_empty() {
+                call.id = generated_id(self.turn, at);
+            }
+        }
+        let message = usable(self.message())?;
+        let calls: Vec<ModelCall> =
+            self.calls.into_iter().map(|call| call_from_text(call.id, call.name, &call.arguments)).collect();
+        Ok(ModelAnswer {
+            message: Some(message),
+            text: if self.text.is_empty() { self.refusal } else { self.text },
+            finish_reason: FinishReason::read(!calls.is_empty(), self.finish_reason.as_deref()),
+            calls,
+            usage: self.usage,
+        })
+    }
+}
+
+impl OpenAiStream {
+    fn delta(&mut self, delta: &Delta<'_>, on_text: &mut dyn FnMut(&str)) {
+        if let Some(content) = delta.content.as_ref().filter(|text| !text.as_str().is_empty()) {
+            self.text.push_str(content.as_str());
+            on_text(content.as_str());
+        }
+        if let Some(refusal) = &delta.refusal {
+            self.refusal.push_str(refusal.as_str());
+        }
+        for (key, piece) in [("reasoning", &delta.reasoning), ("reasoning_content", &delta.reasoning_content)]
+        {
+            if let Some(piece) = piece.as_ref().filter(|piece| !piece.as_str().is_empty()) {
+                append_text(&mut self.reasoning, key, piece.as_str());
+            }
+        }
+        if let Some(Ok(Value::Array(details))) =
+            delta.reasoning_details.map(|raw| serde_json::from_str(raw.get()))
+        {
+            let kept = self.reasoning.entry("reasoning_details").or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(kept) = kept {
+                kept.extend(details);
+            }
+        }
+        if let Some(Ok(calls)) =
+            delta.tool_calls.map(|raw| serde_json::from_str::<Option<Vec<CallDelta>>>(raw.get()))
+        {
+            calls.unwrap_or_default().into_iter().for_each(|call| self.call_delta(call));
+        }
+    }
+
+    fn call_delta(&mut self, delta: CallDelta) {
+        let id = delta.id.filter(|id| !id.is_empty());
+        let Some(call) = self.call_of(delta.index, id.as_deref()) else { return };
+        if let Some(id) = id {
+            call.id = id;
+        }
+        let function = delta.function.unwrap_or_default();
+        if let Some(name) = function.name.filter(|name| *name != call.name) {
+            call.name.push_str(&name);
+        }
+        match function.arguments {
+            Some(Value::String(piece)) => call.arguments.push_str(&piece),
+            None | Some(Value::Null) => {}
+            // A whole object in place of text.
+            Some(whole) => call.arguments.push_str(&whole.to_string()),
+        }
+        for (key, value) in delta.extra {
+            if key != "type" {
+                call.extra.insert(key, value);
+            }
+        }
+    }
+
+    /// The call that a delta belongs to: by its index, or, where a server sends none, the one it
+    /// opens with a new id, else the last.
+    fn call_of(&mut self, index: Option<u64>, id: Option<&str>) -> Option<&mut StreamedCall> {
+        let at = match index {
+            Some(index) => {
+                let next = self.calls.len();
+                *self.by_index.entry(index).or_insert(next)
+            }
+            None => match id.and_then(|id| self.calls.iter().position(|call| call.id == id)) {
+                Some(known) => known,
+                None if id.is_some() || self.calls.is_empty() => self.calls.len(),
+                None => self.calls.len() - 1,
+            },
+        };
+        if at == self.calls.len() {
+            self.calls.push(StreamedCall::default());
+        }
+        self.calls.get_mut(at)
+    }
+
+    fn message(&self) -> Message {
+        let mut message = Map::new();
+        message.insert("role".into(), "assistant".into());
+        if self.calls.is_empty() {
+            message.insert("content".into(), self.text.clone().into());
+            if self.text.is_empty() && !self.refusal.is_empty() {
+                message.insert("content".into(), Value::Null);
+                message.insert("refusal".into(), self.refusal.clone().into());
+            }
+            return Message::from(Value::Object(message));
+        }
+        let content = if self.text.is_empty() { Value::Null } else { self.text.clone().into() };
+        message.insert("content".into(), content);
+        let calls = self.calls.iter().map(|call| {
+            let mut entry = Map::new();
+            entry.insert("id".into(), call.id.clone().into());
+            entry.insert("type".into(), "function".into());
+            entry.insert("function".into(), json!({"name": call.name, "arguments": call.arguments}));
+            entry.extend(call.extra.clone());
+            Value::Object(entry)
+        });
+        message.insert("tool_calls".into(), calls.collect());
+        message.extend(self.reasoning.clone());
+        Message::from(Value::Object(message))
+    }
+}
+
+fn append_text(map: &mut Map<String, Value>, key: &str, piece: &str) {
+    match map.get_mut(key) {
+        Some(Value::String(text)) => text.push_str(piece),
+        _ => {
+            map.insert(key.to_owned(), piece.into());
+        }
+    }
+}
