@@ -17,6 +17,7 @@ mod content;
 mod context;
 pub mod env;
 pub mod http;
+pub mod json;
 mod naming;
 mod native;
 pub mod redact;

@@ -48,7 +48,19 @@ impl Endpoint {
             return Err(ClientError::Config("model is empty: set it to the model's name".into()));
         }
         let base = options.base_url.trim().trim_end_matches('/');
-        let parsed = parse(base)?;
+        let mut parsed = parse(base)?;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(ClientError::Config(
+                "base_url holds a user name or password: put the credential into api_key or headers".into(),
+            ));
+        }
+        if parsed.fragment().is_some() {
+            return Err(ClientError::Config("base_url has a fragment (#…): leave it out".into()));
+        }
+        // A query belongs behind the endpoint's path.
+        let query = parsed.query().map(str::to_owned);
+        parsed.set_query(None);
+        let base = base.split_once('?').map_or(base, |(base, _)| base).trim_end_matches('/');
         let credential = key::resolve(options, &parsed)?;
         let dialect = wire(options.style);
         let mut headers = HeaderMap::new();
@@ -72,12 +84,9 @@ impl Endpoint {
             let parsed = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
             headers.insert(parsed, HeaderValue::try_from(value.as_str()).map_err(|_| invalid())?);
         }
-        Ok(Endpoint {
-            url: parse(&dialect.endpoint(base))?,
-            origin: parsed.origin().ascii_serialization(),
-            headers,
-            secret: credential.value,
-        })
+        let mut url = parse(&dialect.endpoint(base))?;
+        url.set_query(query.as_deref());
+        Ok(Endpoint { url, origin: parsed.origin().ascii_serialization(), headers, secret: credential.value })
     }
 
     /// An answer of this endpoint that cannot be read.

@@ -504,3 +504,24 @@ fn style_is_read_from_text_and_never_fails() {
     }
     assert_eq!(ClientOptions::default().style, Style::OpenAI);
 }
+
+// CLIENT-1, CLIENT-11: a query stays behind the endpoint's path; what cannot be honoured is refused
+#[tokio::test]
+async fn the_base_url_may_have_a_query_and_nothing_secret() {
+    let double = Double::new([Answer::text(Style::OpenAI, "ok")]);
+    let base_url = "https://h/openai/v1/?api-version=2026-01-01".to_owned();
+    let client = create_client(ClientOptions { base_url, ..double.options(Style::OpenAI) });
+    client.run("hi", &Toolkit::default()).await.unwrap();
+    assert_eq!(
+        double.seen()[0].request.url.as_str(),
+        "https://h/openai/v1/chat/completions?api-version=2026-01-01"
+    );
+    for (base_url, word) in
+        [("http://user:pw@h/v1", "user name or password"), ("http://h/v1#frag", "fragment")]
+    {
+        let options = ClientOptions { base_url: base_url.into(), ..double.options(Style::OpenAI) };
+        let error = create_client(options).run("hi", &Toolkit::default()).await.unwrap_err().to_string();
+        assert!(error.contains(word) && !error.contains("pw@"), "{error}");
+    }
+    assert_eq!(double.count(), 1);
+}

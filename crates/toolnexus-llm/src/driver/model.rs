@@ -1,10 +1,12 @@
 //! One model call: the request out, the answer in.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use bytes::Bytes;
 use toolnexus_core::PartKind;
 use toolnexus_core::http::Body;
+use toolnexus_core::json::repair_surrogates;
 use tracing::Instrument as _;
 
 use super::Driver;
@@ -69,6 +71,10 @@ impl Driver {
                 Box::pin(self.read_stream(response, dialect.stream(turn), endpoint)).await
             }
             Answer::Whole(body) => {
+                let body = match repair_surrogates(&body) {
+                    Cow::Borrowed(_) => body,
+                    Cow::Owned(repaired) => repaired.into(),
+                };
                 let unreadable = |problem: Unreadable| endpoint.unreadable(&problem.0, &body);
                 dialect.decode(&body, turn).map_err(unreadable)
             }

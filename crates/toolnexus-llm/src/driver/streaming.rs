@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use secrecy::ExposeSecret as _;
 use toolnexus_core::http::HttpResponse;
+use toolnexus_core::json::repair_surrogates;
 
 use super::Driver;
 use super::attempts::{ERROR_BODY_LIMIT, header_text};
@@ -12,6 +13,10 @@ use crate::endpoint::Endpoint;
 use crate::run::ModelAnswer;
 use crate::wire::{Flow, InStreamError, LineSplitter, LineTooLong, StreamDecoder, payload};
 use crate::{ClientError, ProviderError};
+
+/// How large a streamed answer may be. Deltas carry many bytes around each of the answer's, so
+/// this is more than a whole answer may have.
+const STREAM_LIMIT: usize = 256 * 1024 * 1024;
 
 /// How long the end of a body may take after the event that completes the answer.
 const END_OF_BODY: Duration = Duration::from_millis(50);
@@ -29,6 +34,7 @@ impl Driver {
         let mut flow = Flow::More;
         let mut first = Vec::new();
         let mut seen_data = false;
+        let mut received = 0_usize;
         let mut on_text = |text: &str| self.events.tell_text(text);
         while flow == Flow::More {
             let Some(piece) = response.body.next().await else { break };
@@ -36,6 +42,12 @@ impl Driver {
                 context: format!("the model at {} broke off its answer", endpoint.origin),
                 source,
             })?;
+            received = received.saturating_add(piece.len());
+            if received > STREAM_LIMIT {
+                return Err(ClientError::InvalidResponse(format!(
+                    "the model's answer cannot be read: the stream is over the limit of {STREAM_LIMIT} bytes"
+                )));
+            }
             if !seen_data && first.len() < ERROR_BODY_LIMIT {
                 first.extend_from_slice(&piece);
             }
@@ -45,7 +57,7 @@ impl Driver {
                         && let Some(payload) = payload(line)
                     {
                         seen_data = true;
-                        flow = decoder.data(payload, &mut on_text)?;
+                        flow = decoder.data(&repair_surrogates(payload), &mut on_text)?;
                     }
                     Ok(())
                 })
@@ -59,7 +71,9 @@ impl Driver {
             reach_end(&mut response).await;
         } else if let Some(payload) = payload(lines.rest()) {
             seen_data = true;
-            decoder.data(payload, &mut on_text).map_err(|e| StreamError::from(e).into_client(endpoint))?;
+            decoder
+                .data(&repair_surrogates(payload), &mut on_text)
+                .map_err(|e| StreamError::from(e).into_client(endpoint))?;
             self.events.taken().await;
         }
         if !seen_data && !claims_stream && !first.trim_ascii().is_empty() {

@@ -199,7 +199,12 @@ impl<'de> Deserialize<'de> for RunEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
         let value = Value::deserialize(deserializer)?;
-        let version = value.get("v").and_then(Value::as_u64).unwrap_or(VERSION);
+        let version = match value.get("v") {
+            None => VERSION,
+            Some(version) => version
+                .as_u64()
+                .ok_or_else(|| D::Error::custom(format!("\"v\" is {version}, not a format version")))?,
+        };
         if version > VERSION {
             return Err(D::Error::custom(format!("{NEWER}{version}, this build reads up to {VERSION}")));
         }

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A string that borrows from the input where it can. Anything that is no string reads as empty.
+/// A string that borrows from the input where it can, or the texts of a list of parts. Anything
+/// else reads as empty.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -44,9 +45,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
                 Ok(Text::default())
             }
+            // A list of content parts: their texts.
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text<'de>, A::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Text::default())
+                let mut text = String::new();
+                while let Some(part) = seq.next_element::<serde_json::Value>()? {
+                    text.push_str(part.get("text").and_then(serde_json::Value::as_str).unwrap_or_default());
+                }
+                Ok(Text(Cow::Owned(text)))
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}

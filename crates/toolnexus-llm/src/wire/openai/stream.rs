@@ -27,6 +27,8 @@ pub(super) struct OpenAiStream {
     usage: Usage,
     finish_reason: Option<String>,
     done: bool,
+    /// An entry of `tool_calls` that is no object: a call of the model's is lost.
+    unreadable_call: bool,
 }
 
 #[derive(Default)]
@@ -72,26 +74,6 @@ struct Delta<'a> {
     reasoning_details: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct CallDelta {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    function: Option<FunctionDelta>,
-    #[serde(flatten)]
-    extra: Map<String, Value>,
-}
-
-#[derive(Default, Deserialize)]
-struct FunctionDelta {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Option<Value>,
-}
-
 impl OpenAiStream {
     pub(super) fn new(turn: u32) -> Self {
         OpenAiStream { turn, ..Default::default() }
@@ -131,6 +113,11 @@ impl StreamDecoder for OpenAiStream {
     fn finish(mut self: Box<Self>) -> Result<ModelAnswer, ClientError> {
         if !self.done && self.finish_reason.is_none() {
             return Err(ended_early());
+        }
+        if self.unreadable_call {
+            return Err(ClientError::InvalidResponse(
+                "the model's answer cannot be read: an entry of its tool_calls is no object".into(),
+            ));
         }
         for (at, call) in self.calls.iter_mut().enumerate() {
             if call.id.is_empty() {
@@ -173,34 +160,42 @@ impl OpenAiStream {
                 kept.extend(details);
             }
         }
-        if let Some(Ok(calls)) =
-            delta.tool_calls.map(|raw| serde_json::from_str::<Option<Vec<CallDelta>>>(raw.get()))
-        {
-            calls.unwrap_or_default().into_iter().for_each(|call| self.call_delta(call));
+        match delta.tool_calls.map(|raw| serde_json::from_str::<Value>(raw.get())) {
+            None | Some(Ok(Value::Null)) => {}
+            Some(Ok(Value::Array(entries))) => entries.into_iter().for_each(|entry| self.call_entry(entry)),
+            Some(Ok(entry)) => self.call_entry(entry),
+            Some(Err(_)) => self.unreadable_call = true,
         }
     }
 
-    fn call_delta(&mut self, delta: CallDelta) {
-        let id = delta.id.filter(|id| !id.is_empty());
-        let Some(call) = self.call_of(delta.index, id.as_deref()) else { return };
+    /// One entry of `tool_calls`, of whatever types a server makes its fields.
+    fn call_entry(&mut self, entry: Value) {
+        let Value::Object(mut entry) = entry else {
+            self.unreadable_call = true;
+            return;
+        };
+        let index = entry.shift_remove("index").as_ref().and_then(as_index);
+        let id = entry.shift_remove("id").and_then(as_name);
+        let mut function = match entry.shift_remove("function") {
+            Some(Value::Object(function)) => function,
+            _ => Map::new(),
+        };
+        let Some(call) = self.call_of(index, id.as_deref()) else { return };
         if let Some(id) = id {
             call.id = id;
         }
-        let function = delta.function.unwrap_or_default();
-        if let Some(name) = function.name.filter(|name| *name != call.name) {
+        if let Some(name) = function.shift_remove("name").and_then(as_name).filter(|name| *name != call.name)
+        {
             call.name.push_str(&name);
         }
-        match function.arguments {
+        match function.shift_remove("arguments") {
             Some(Value::String(piece)) => call.arguments.push_str(&piece),
             None | Some(Value::Null) => {}
             // A whole object in place of text.
             Some(whole) => call.arguments.push_str(&whole.to_string()),
         }
-        for (key, value) in delta.extra {
-            if key != "type" {
-                call.extra.insert(key, value);
-            }
-        }
+        entry.shift_remove("type");
+        call.extra.extend(entry);
     }
 
     /// The call that a delta belongs to: by its index, or, where a server sends none, the one it
@@ -247,6 +242,27 @@ impl OpenAiStream {
         message.insert("tool_calls".into(), calls.collect());
         message.extend(self.reasoning.clone());
         Message::from(Value::Object(message))
+    }
+}
+
+/// An index: a whole number, however it is written. Anything else is none.
+fn as_index(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to fit")]
+        other => other.as_u64().or_else(|| {
+            let number = other.as_f64()?;
+            (number.fract() == 0.0 && (0.0..1e9).contains(&number)).then_some(number as u64)
+        }),
+    }
+}
+
+/// An id or name: text, or a number as its digits.
+fn as_name(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text).filter(|text| !text.is_empty()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
     }
 }
 
