@@ -91,9 +91,19 @@ Examples:
     DemoMcpServer,
 }
 
+impl Command {
+    /// Whether its output has the skills that were skipped.
+    fn lists_skips(&self) -> bool {
+        matches!(self, Command::Skills { .. } | Command::Tools { schema: None, .. })
+    }
+}
+
 #[derive(Subcommand)]
 enum McpCommand {
     /// Start every server of the configuration, and tell which works and why the others do not
+    #[command(after_help = "\
+The exit code is 0 when the list is complete, also when servers failed.
+With --check it is 1 when a server that is not disabled failed.")]
     List {
         /// The configuration, instead of `mcp.json` or `.mcp.json`
         #[arg(long, value_name = "FILE")]
@@ -101,6 +111,9 @@ enum McpCommand {
         /// Print one JSON document instead
         #[arg(long)]
         json: bool,
+        /// End with exit code 1 when a server failed
+        #[arg(long)]
+        check: bool,
     },
 }
 
@@ -171,7 +184,7 @@ pub(crate) struct ModelArgs {
     /// The provider's address, as in http://localhost:11434/v1
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// The dialect it speaks
+    /// The dialect it speaks. `gemini` cannot be spoken yet: leave --style out for Gemini
     #[arg(long, value_name = "STYLE")]
     pub(crate) style: Option<StyleArg>,
     /// The model's name
@@ -189,7 +202,7 @@ pub(crate) enum StyleArg {
     Openai,
     /// Anthropic messages
     Anthropic,
-    /// Google Gemini
+    /// Google Gemini, for `tools --schema` only: `run` uses its OpenAI-compatible endpoint
     Gemini,
 }
 
@@ -263,7 +276,7 @@ pub(crate) fn main() -> ExitCode {
         return demo::serve_mcp().into();
     }
     let screen = Screen::new();
-    logging::start(&screen, cli.verbose);
+    logging::start(&screen, cli.verbose, cli.command.lists_skips());
     let ended = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -278,7 +291,7 @@ pub(crate) fn main() -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
         Err(Failure { exit, message }) => {
-            if matches!(exit, Exit::HungUp | Exit::Interrupted | Exit::Terminated) {
+            if matches!(exit, Exit::HungUp | Exit::Interrupted | Exit::Quit | Exit::Terminated) {
                 screen.note(&Paint::stderr().dim(&message));
             } else if !message.is_empty() {
                 screen.note(&format!(
@@ -305,8 +318,8 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
             };
             list::tools(&sources, form, screen, &interrupt).await
         }
-        Command::Mcp { command: McpCommand::List { mcp, json } } => {
-            list::servers(mcp, json, screen, &interrupt).await
+        Command::Mcp { command: McpCommand::List { mcp, json, check } } => {
+            list::servers(mcp, json, check, screen, &interrupt).await
         }
         Command::Skills { command: SkillsCommand::List { skills, json } } => {
             list::skills(skills, json, screen)

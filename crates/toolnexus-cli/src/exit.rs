@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use toolnexus::ClientError;
-
 /// The exit codes. `--help` and the guide list them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -23,6 +21,8 @@ pub(crate) enum Exit {
     HungUp = 129,
     /// Ctrl-C.
     Interrupted = 130,
+    /// Ctrl-\ (SIGQUIT).
+    Quit = 131,
     /// Whoever read stdout has gone away.
     StdoutClosed = 141,
     /// A polite request to end (SIGTERM).
@@ -38,7 +38,7 @@ Exit codes:
   3    a limit such as --max-turns stopped the run before the model had answered
   4    a tool waits for an answer that nobody here can give
   5    the time of --timeout was up
-  130  interrupted with Ctrl-C (129: its terminal was closed, 143: ended by SIGTERM)
+  130  interrupted with Ctrl-C (129: its terminal was closed, 131: SIGQUIT, 143: SIGTERM)
   141  whatever read the output went away";
 
 impl Exit {
@@ -88,28 +88,6 @@ pub(crate) fn timed_out(what: &str) -> Failure {
     Failure::new(Exit::TimedOut, format!("the time of --timeout is up and {what}: raise it or leave it out"))
 }
 
-/// What a client's error means here; `key` names where the credential came from.
-pub(crate) fn of_client_error(error: &ClientError, key: &str) -> Failure {
-    match error {
-        ClientError::Config(_) | ClientError::Unsupported(_) => Failure::usage(error.to_string()),
-        ClientError::Timeout { .. } => timed_out("the model has not finished"),
-        ClientError::Provider(provider) => {
-            let remedy = match provider.status {
-                401 | 403 => {
-                    format!("; the provider refused the key ({key}): check it and what it may be used for")
-                }
-                404 => "; check --model, and --base-url (most end in /v1)".to_owned(),
-                429 => {
-                    "; the rate limit or the quota is used up: try again later, or another --model".to_owned()
-                }
-                _ => String::new(),
-            };
-            Failure::new(Exit::Failed, format!("{provider}{remedy}"))
-        }
-        _ => Failure::new(Exit::Failed, error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +103,7 @@ mod tests {
             Exit::TimedOut,
             Exit::HungUp,
             Exit::Interrupted,
+            Exit::Quit,
             Exit::StdoutClosed,
             Exit::Terminated,
         ] {

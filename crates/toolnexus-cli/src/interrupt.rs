@@ -1,7 +1,6 @@
-//! Ctrl-C, SIGTERM and a closed terminal: the first asks everything to end, the second ends the process.
+//! Ctrl-C, SIGTERM, SIGQUIT and a closed terminal: the first asks everything to end, the second
+//! ends the process.
 
-#[cfg(unix)]
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -51,6 +50,8 @@ impl Interrupt {
             Failure::new(Exit::Terminated, "terminated")
         } else if code == Exit::HungUp.code() {
             Failure::new(Exit::HungUp, "the terminal was closed")
+        } else if code == Exit::Quit.code() {
+            Failure::new(Exit::Quit, "quit")
         } else {
             Failure::new(Exit::Interrupted, "interrupted")
         }
@@ -61,6 +62,7 @@ impl Interrupt {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    quit: tokio::signal::unix::Signal,
     hangup: Option<tokio::signal::unix::Signal>,
 }
 
@@ -70,19 +72,38 @@ impl Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let interrupt = signal(SignalKind::interrupt()).ok()?;
         let terminate = signal(SignalKind::terminate()).ok()?;
-        // `nohup` wants the signal ignored, and leaves no terminal on stderr.
-        let hangup =
-            std::io::stderr().is_terminal().then(|| signal(SignalKind::hangup())).and_then(Result::ok);
-        Some(Signals { interrupt, terminate, hangup })
+        let quit = signal(SignalKind::quit()).ok()?;
+        // A handler would undo what `nohup` has done.
+        let hangup = if hangup_is_ignored() { None } else { Some(signal(SignalKind::hangup()).ok()?) };
+        Some(Signals { interrupt, terminate, quit, hangup })
     }
 
     async fn next(&mut self) -> Exit {
         tokio::select! {
             _ = self.interrupt.recv() => Exit::Interrupted,
             _ = self.terminate.recv() => Exit::Terminated,
+            _ = self.quit.recv() => Exit::Quit,
             () = hung_up(self.hangup.as_mut()) => Exit::HungUp,
         }
     }
+}
+
+/// Whether whoever started the command wants it to outlive its terminal, as `nohup` does.
+#[cfg(unix)]
+fn hangup_is_ignored() -> bool {
+    use std::io::{IsTerminal as _, stderr, stdin, stdout};
+    let status = std::fs::read_to_string("/proc/self/status").ok();
+    // Without a `/proc` that tells: `nohup` takes every stream off the terminal.
+    let no_terminal = || !(stdin().is_terminal() || stdout().is_terminal() || stderr().is_terminal());
+    status.as_deref().and_then(ignores_hangup).unwrap_or_else(no_terminal)
+}
+
+/// Reads the set of ignored signals from the text of `/proc/self/status`, where signal 1 (SIGHUP)
+/// is the lowest bit.
+#[cfg(unix)]
+fn ignores_hangup(status: &str) -> Option<bool> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok().map(|mask| mask & 1 == 1)
 }
 
 #[cfg(unix)]
@@ -110,5 +131,18 @@ impl Signals {
             std::future::pending::<()>().await;
         }
         Exit::Interrupted
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_set_of_ignored_signals_is_read() {
+        assert_eq!(ignores_hangup("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n"), Some(true));
+        assert_eq!(ignores_hangup("SigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n"), Some(false));
+        assert_eq!(ignores_hangup("Name:\tx\n"), None);
+        assert_eq!(ignores_hangup("SigIgn:\tmany\n"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! From the working directory and the flags to a toolkit.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,8 +33,8 @@ pub(crate) struct Sources {
 
 impl Sources {
     /// Finds the sources; what a flag names has to be there, what is looked for by default need
-    /// not.
-    pub(crate) fn find(args: &SourceArgs) -> Result<Self, Failure> {
+    /// not. What is there and cannot be used is told.
+    pub(crate) fn find(args: &SourceArgs, screen: &Screen) -> Result<Self, Failure> {
         let config = if args.no_mcp {
             None
         } else {
@@ -41,7 +42,11 @@ impl Sources {
         };
         Ok(Sources {
             mcp: config.map(|(_, config)| config),
-            skills: if args.no_skills { Vec::new() } else { find_skills(&args.skills)? },
+            skills: if args.no_skills {
+                Vec::new()
+            } else {
+                find_skills(&args.skills, ", or leave it out with --no-skills", screen)?
+            },
             builtins: args.no_builtins.then(BuiltinsConfig::off),
             extra_tools: Vec::new(),
         })
@@ -56,15 +61,18 @@ pub(crate) fn find_config(
 ) -> Result<Option<(PathBuf, McpConfig)>, Failure> {
     let path = match given {
         Some(path) => path.to_owned(),
-        None => match CONFIGS.map(PathBuf::from).into_iter().find(|path| path.exists()) {
+        None => match CONFIGS.map(PathBuf::from).into_iter().find(|path| is_there(path)) {
             Some(path) => path,
             None => return Ok(None),
         },
     };
     let config = parse_mcp_config_file(&path).map_err(|error| {
-        let remedy = match (&error, given) {
-            (McpConfigError::Unreadable { .. }, Some(_)) => "check the path given with --mcp",
-            _ => "correct it",
+        let remedy = match (&error, given, std::fs::read_link(&path)) {
+            (McpConfigError::Unreadable { .. }, Some(_), _) => "check the path given with --mcp".to_owned(),
+            (McpConfigError::Unreadable { .. }, None, Ok(target)) => {
+                format!("it is a link to {target:?}: correct or remove it")
+            }
+            _ => "correct it".to_owned(),
         };
         Failure::usage(format!("{error}; {remedy}{way_out}"))
     })?;
@@ -72,14 +80,55 @@ pub(crate) fn find_config(
 }
 
 /// The directories that flags name, else the one of the working directory, if there is one.
-pub(crate) fn find_skills(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+///
+/// The one of the working directory may be something else by chance, so that is only told, with
+/// `way_out` at the end of the advice.
+pub(crate) fn find_skills(
+    given: &[PathBuf],
+    way_out: &str,
+    screen: &Screen,
+) -> Result<Vec<PathBuf>, Failure> {
+    let default = Path::new(SKILLS);
+    if given.is_empty() && !has_skills_entry() {
+        return Ok(Vec::new());
+    }
     if given.is_empty() {
-        return Ok([PathBuf::from(SKILLS)].into_iter().filter(|path| path.is_dir()).collect());
+        return Ok(match readable(default) {
+            Ok(()) => vec![default.to_owned()],
+            Err(error) => {
+                screen.note(&format!(
+                    "{} no skills: {default:?} cannot be read as a directory: {error}; \
+                     correct or remove it{way_out}",
+                    screen.paint().warn("warning:")
+                ));
+                Vec::new()
+            }
+        });
     }
-    match given.iter().find(|path| !path.is_dir()) {
-        Some(path) => Err(Failure::usage(format!("--skills {path:?} is not a directory; check the path"))),
-        None => Ok(given.to_vec()),
+    for path in given {
+        readable(path).map_err(|error| {
+            Failure::usage(format!(
+                "--skills {path:?} is not a directory that can be read: {error}; check the path"
+            ))
+        })?;
     }
+    Ok(given.to_vec())
+}
+
+/// Whether there is something of the name that is looked for, of use or not.
+pub(crate) fn has_skills_entry() -> bool {
+    is_there(Path::new(SKILLS))
+}
+
+/// Whether the name is taken, be it by a link to nowhere or by what cannot be looked at.
+fn is_there(path: &Path) -> bool {
+    !matches!(path.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Whether it is a directory whose entries can be listed, and opened.
+fn readable(dir: &Path) -> io::Result<()> {
+    std::fs::read_dir(dir)?;
+    dir.join(".").metadata().map(drop)
 }
 
 /// What was loaded.

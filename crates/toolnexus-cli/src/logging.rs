@@ -35,9 +35,9 @@ fn filter(verbose: u8) -> EnvFilter {
     }
 }
 
-/// Starts logging to the screen.
-pub(crate) fn start(screen: &Screen, verbose: u8) {
-    let lines = Lines { screen: screen.clone(), paint: Paint::stderr(), verbose };
+/// Starts logging to the screen. `lists_skips`: the command itself tells which skills were skipped.
+pub(crate) fn start(screen: &Screen, verbose: u8, lists_skips: bool) {
+    let lines = Lines { screen: screen.clone(), paint: Paint::stderr(), verbose, lists_skips };
     // Fails only when there is a subscriber already.
     let _ = tracing_subscriber::registry()
         .with(lines.with_filter(filter(verbose)))
@@ -50,6 +50,7 @@ struct Lines {
     screen: Screen,
     paint: Paint,
     verbose: u8,
+    lists_skips: bool,
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
@@ -59,6 +60,9 @@ impl<S: Subscriber> Layer<S> for Lines {
         let message = text.message.strip_prefix(PREFIX).unwrap_or(&text.message);
         // The command itself tells of servers that failed, in more words.
         if message.starts_with("MCP server \"") && message.contains("\" failed: ") {
+            return;
+        }
+        if self.lists_skips && message.starts_with("skill \"") && message.contains("\" at ") {
             return;
         }
         let level = match *event.metadata().level() {

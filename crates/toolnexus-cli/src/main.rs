@@ -2,7 +2,7 @@
 //!
 //! `cli` reads the command line and carries it out: `run`, `demo` and `list` are the commands.
 //! `provider` chooses a model, `loading` builds the toolkit, `session` drives a run, `render` shows
-//! it. `screen` is the only place that writes to stdout and stderr, `exit` has the exit codes.
+//! it, `model_failure` explains what the model could not do. `screen` is the only place that writes to stdout and stderr, `exit` has the exit codes.
 
 mod cli;
 mod demo;
@@ -11,6 +11,7 @@ mod interrupt;
 mod list;
 mod loading;
 mod logging;
+mod model_failure;
 mod person;
 mod prompt;
 mod provider;

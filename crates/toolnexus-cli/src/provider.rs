@@ -96,6 +96,16 @@ pub(crate) enum Key {
     Placeholder,
 }
 
+impl Choice {
+    /// Scheme, host and port: the rest of the address may hold a secret.
+    pub(crate) fn origin(&self) -> String {
+        match Url::parse(&self.base_url) {
+            Ok(url) => url.origin().ascii_serialization(),
+            Err(_) => self.host.clone(),
+        }
+    }
+}
+
 impl Key {
     /// For messages.
     pub(crate) fn describe(&self) -> String {
@@ -120,6 +130,10 @@ pub(crate) fn choose(
         Some(style) => Some(style),
         None => set("TOOLNEXUS_STYLE").map(|text| parse_style(&text)).transpose().map_err(Failure::usage)?,
     };
+    if style == Some(Style::Gemini) {
+        let source = if wanted.style.is_some() { "--style" } else { "TOOLNEXUS_STYLE" };
+        return Err(Failure::usage(no_gemini(source)));
+    }
     let model = or_variable(&wanted.model, "TOOLNEXUS_MODEL");
     if let Some(name) = &wanted.api_key_env
         && set(name).is_none()
@@ -132,6 +146,15 @@ pub(crate) fn choose(
         Some(base_url) => at_address(&base_url, style, model, wanted.api_key_env.as_deref(), set),
         None => by_key(style, model, wanted.api_key_env.as_deref(), set),
     }
+}
+
+/// Why the style of Gemini is refused. `source` is the flag or the variable that names it.
+fn no_gemini(source: &str) -> String {
+    let equals = if source.starts_with("--") { ' ' } else { '=' };
+    format!(
+        "{source}{equals}gemini: the style gemini cannot be spoken yet; leave {source} out, and a key in \
+         GEMINI_API_KEY uses Gemini's OpenAI-compatible endpoint"
+    )
 }
 
 /// Reads a style's name.
@@ -163,6 +186,12 @@ fn at_address(
             quoted(base_url)
         )));
     };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Failure::usage(
+            "--base-url holds a user name or password: leave them out; a key belongs into a variable that \
+             --api-key-env names",
+        ));
+    }
     let known = KNOWN.iter().find(|known| host == known.host || is_subdomain_of_openrouter(host, known));
     let Some(model) = model.or_else(|| known.map(|known| known.model.to_owned())) else {
         return Err(Failure::usage(format!("no model for {host}: name one of its models with --model")));
@@ -221,7 +250,16 @@ fn by_key(
             Err(Failure::usage(format!("--api-key-env {name}: say with --base-url where that key belongs")))
         }
         (None, None, Some(style)) => {
-            Err(Failure::usage(format!("no model of style {style} to talk to: {NONE}")))
+            let variables: Vec<&str> = KNOWN
+                .iter()
+                .filter(|known| known.style == style)
+                .flat_map(|known| known.variables.iter().copied())
+                .collect();
+            Err(Failure::usage(format!(
+                "no key for a provider of style {style}: set {}, or say with --base-url and --model where a \
+                 model is",
+                variables.join(" or ")
+            )))
         }
         (None, None, None) => Err(Failure::usage(NONE)),
     }
@@ -318,7 +356,27 @@ mod tests {
         let wanted = Wanted { api_key_env: Some("OPENROUTER_API_KEY".into()), ..Default::default() };
         assert_eq!(with(wanted, &variables).unwrap().base_url, "https://openrouter.ai/api/v1");
         let wanted = Wanted { style: Some(Style::Anthropic), ..Default::default() };
-        assert!(with(wanted, &variables[..1]).unwrap_err().contains("anthropic"));
+        assert_eq!(
+            with(wanted, &variables[..1]).unwrap_err(),
+            "no key for a provider of style anthropic: set ANTHROPIC_API_KEY, or say with --base-url and \
+             --model where a model is"
+        );
+    }
+
+    #[test]
+    fn the_style_without_a_wire_is_refused_with_the_way_that_works() {
+        let wanted = Wanted { style: Some(Style::Gemini), ..Default::default() };
+        let at_home = Wanted { style: Some(Style::Gemini), ..at("http://localhost:1") };
+        for (wanted, variable, said) in [
+            (wanted, ("GEMINI_API_KEY", "k"), "--style gemini: "),
+            (at_home, ("GEMINI_API_KEY", "k"), "--style gemini: "),
+            (Wanted::default(), ("TOOLNEXUS_STYLE", "gemini"), "TOOLNEXUS_STYLE=gemini: "),
+        ] {
+            let message = with(wanted, &[variable]).unwrap_err();
+            assert!(message.starts_with(said), "{message}");
+            assert!(message.contains("cannot be spoken yet; leave "), "{message}");
+            assert!(message.contains("OpenAI-compatible endpoint"), "{message}");
+        }
     }
 
     #[test]
@@ -394,6 +452,8 @@ mod tests {
         assert!(message.contains("not a url"), "{message}");
         let message = with(at("ftp://user:hunter2@host"), &[]).unwrap_err();
         assert!(!message.contains("hunter2"), "{message}");
+        let message = with(at("http://user:hunter2@host/v1"), &[]).unwrap_err();
+        assert!(message.contains("--api-key-env") && !message.contains("hunter2"), "{message}");
         let wanted = Wanted { api_key_env: Some("UNSET".into()), ..Default::default() };
         assert!(with(wanted, &[]).unwrap_err().contains("UNSET"));
         let wanted = Wanted { api_key_env: Some("MINE".into()), ..Default::default() };

@@ -13,6 +13,7 @@ use crate::loading::{self, Loaded, Sources};
 use crate::provider::{self, Choice, Key, Wanted};
 use crate::render::{Human, Json, Render};
 use crate::screen::Screen;
+use crate::session::Attempts;
 use crate::{person, prompt, session};
 
 /// What is sent where no key is wanted: some servers refuse an empty one.
@@ -49,7 +50,7 @@ async fn prepare_and_ask(
     };
     // Everything that can be wrong by itself is looked at before anything is started.
     let choice = provider::choose(&wanted, |name| std::env::var(name).ok())?;
-    let sources = Sources::find(&args.sources)?;
+    let sources = Sources::find(&args.sources, screen)?;
     let prompt = prompt::read(args.prompt.clone(), screen, interrupt).await?;
     let wait_for = io::stdin().is_terminal().then(|| person::resolver(screen));
     let deadline = args.timeout.and_then(|time| Instant::now().checked_add(time));
@@ -79,10 +80,11 @@ async fn ask(
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
     render.loaded(loaded, choice)?;
-    let client = create_client(options);
+    let attempts = Attempts::default();
+    let client = create_client(ClientOptions { on_error: Some(attempts.watch()), ..options });
     let options = StreamOptions { cancel: Some(interrupt.token()), ..Default::default() };
     let stream = client.stream_with(Prompt::Text(prompt), &loaded.toolkit, options);
-    let result = session::drive(stream, render, choice, interrupt).await?;
+    let result = session::drive(stream, render, choice, &attempts, interrupt).await?;
     Ok(session::exit_of(&result))
 }
 

@@ -1,12 +1,32 @@
 //! One run from its first event to its exit code.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use futures::StreamExt as _;
+use toolnexus::client::{ErrorInfo, OnError, Tier};
 use toolnexus::{ClientError, RunResult, RunStatus, RunStream, StreamEvent};
 
-use crate::exit::{Exit, Failure, of_client_error};
+use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::model_failure::of_client_error;
 use crate::provider::Choice;
 use crate::render::Render;
+
+/// How often the last failed call of the model was tried. Clones share the number.
+#[derive(Clone, Default)]
+pub(crate) struct Attempts(Arc<AtomicU32>);
+
+impl Attempts {
+    /// For the client: counts, and leaves the verdict as it is.
+    pub(crate) fn watch(&self) -> OnError {
+        let count = Arc::clone(&self.0);
+        Arc::new(move |info: &ErrorInfo| {
+            count.store(info.attempt.saturating_add(1), Ordering::Relaxed);
+            if info.retryable { Tier::Retry } else { Tier::Fail }
+        })
+    }
+}
 
 /// Takes the events of a run and shows them.
 ///
@@ -16,13 +36,14 @@ pub(crate) async fn drive(
     mut stream: RunStream,
     render: &mut dyn Render,
     choice: &Choice,
+    attempts: &Attempts,
     interrupt: &Interrupt,
 ) -> Result<RunResult, Failure> {
     while let Some(event) = stream.next().await {
         let event = match event {
             Ok(event) => event,
             Err(ClientError::Cancelled) => return Err(interrupt.failure()),
-            Err(error) => return Err(of_client_error(&error, &choice.key.describe())),
+            Err(error) => return Err(of_client_error(&error, choice, attempts.0.load(Ordering::Relaxed))),
         };
         render.event(&event)?;
         if let StreamEvent::Done { result } = event {
@@ -44,7 +65,6 @@ pub(crate) fn exit_of(result: &RunResult) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     use toolnexus::client::StreamOptions;
     use toolnexus::suspension::WaitFor;
@@ -105,7 +125,8 @@ mod tests {
         });
         let mut seen = Seen::default();
         let stream = client.stream_with("go", &toolkit, StreamOptions::default());
-        let result = drive(stream, &mut seen, &choice, &Interrupt::default()).await.unwrap();
+        let result =
+            drive(stream, &mut seen, &choice, &Attempts::default(), &Interrupt::default()).await.unwrap();
         (result, seen)
     }
 

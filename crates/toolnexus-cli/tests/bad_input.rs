@@ -130,16 +130,146 @@ async fn an_unreachable_address_is_named() {
     let ran = Place::new().run(&run_args(&port, "hi", &[])).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:#?}");
     let origin = port.trim_end_matches("/v1");
-    ran.says(&["error: ", origin, "could not connect", "base_url"]);
+    ran.says(&["error: ", origin, "gave no answer in 3 attempts", "could not connect", "check --base-url"]);
 }
 
 #[tokio::test]
 async fn a_refused_key_is_named_by_its_variable() {
     let reply = || Reply::status(401).json_body(json!({"error": {"message": "bad key sk-very-secret"}}));
     let (_, ran) = fails(reply(), &["--api-key-env", "MY_KEY"]).await;
-    ran.says(&["401", "MY_KEY"]);
+    ran.says(&["refused the key (401; the value of MY_KEY)"]);
     let (_, ran) = fails(reply(), &[]).await;
     ran.says(&["401", "--api-key-env"]);
+}
+
+#[tokio::test]
+async fn failures_of_the_provider_are_told_in_words_of_the_command() {
+    let (server, ran) = fails(Reply::redirect(307, "https://elsewhere.test/v1"), &[]).await;
+    let host = server.addr().to_string();
+    ran.says(&[&host, "redirect (307)", "redirects are not followed", "the final address into --base-url"]);
+    let busy = Reply::status(503).header("Retry-After", "0").body("busy");
+    let (server, ran) = fails(Script::always(busy), &[]).await;
+    let said = format!("the model at {} answered 503 in 3 attempts: busy; try again", server.origin());
+    ran.says(&[&said]);
+    // The connection breaks; the stream ends too early; the stream has an error.
+    let broken = Reply::openai().text("half").cut();
+    let ended = Reply::stream().chunk("data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n");
+    let told = Reply::openai().text("half").stream_error("overloaded", "Overloaded");
+    for (reply, said) in [
+        (Script::from(broken), "broke off its answer: "),
+        (Script::from(ended), "ended its answer before it was complete; "),
+        (Script::from(told), "broke off its answer with an error: "),
+    ] {
+        let (server, ran) = fails(reply, &[]).await;
+        ran.says(&[&format!("the model at {} {said}", server.origin()), "try again, or check the server"]);
+        assert_eq!(
+            ran.stderr.matches("broke off").count(),
+            usize::from(said.contains("broke off")),
+            "{ran:#?}"
+        );
+    }
+    let (_, ran) = fails(Reply::status(200).body("pong"), &[]).await;
+    ran.says(&["cannot be read: ", "it says: pong; does --base-url lead to a model API?"]);
+}
+
+#[tokio::test]
+async fn an_answer_of_nothing_is_told() {
+    for more in [&[][..], &["--no-builtins"], &["--json"]] {
+        let server = ModelServer::start(Reply::openai().text("")).await.unwrap();
+        let ran = Place::new().run(&run_args(&server.base_url(), "hi", more)).await;
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        ran.says(&["warning: the model answered nothing"]);
+        if !more.contains(&"--json") {
+            assert_eq!(ran.stdout, "");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_style_without_a_wire_is_refused_before_anything_starts() {
+    let ran = Place::new().env("GEMINI_API_KEY", "k").run(&["run", "hi", "--style", "gemini"]).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:#?}");
+    ran.says(&["error: --style gemini: ", "cannot be spoken yet; leave --style out", "OpenAI-compatible"]);
+    for help in ["-h", "--help"] {
+        let ran = Place::new().run(&["run", help]).await;
+        assert!(ran.stdout.contains("`gemini` cannot be spoken yet"), "{}", ran.stdout);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_default_configuration_that_is_a_link_to_nowhere_is_no_missing_one() {
+    for name in ["mcp.json", ".mcp.json"] {
+        for (target, reason) in [("gone.json", "No such file"), (name, "symbolic links")] {
+            let place = Place::new();
+            std::os::unix::fs::symlink(target, place.path().join(name)).unwrap();
+            for args in [&["tools"][..], &["mcp", "list"], &run_args(NOWHERE, "hi", &[])] {
+                let ran = place.run(args).await;
+                assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {ran:#?}");
+                ran.says(&[name, reason, &format!("it is a link to {target:?}")]);
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn skills_that_are_no_directory_to_read_are_told() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let link = |target: &str| {
+        let place = Place::new();
+        symlink(target, place.path().join("skills")).unwrap();
+        place
+    };
+    let mut places = vec![
+        (link("gone"), "No such file"),
+        (link("skills"), "symbolic links"),
+        (Place::new().file("skills", "x"), "Not a directory"),
+    ];
+    let closed = Place::new().file("skills/a/SKILL.md", "---\nname: a\n---\n");
+    let dir = closed.path().join("skills");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o0)).unwrap();
+    // The superuser reads it all the same.
+    if std::fs::read_dir(&dir).is_err() {
+        places.push((closed, "Permission denied"));
+    }
+    for (place, reason) in places {
+        let server = ModelServer::start(Reply::openai().text("ok")).await.unwrap();
+        let base_url = server.base_url();
+        for args in [&["tools"][..], &["skills", "list"], &run_args(&base_url, "hi", &[])] {
+            let ran = place.run(args).await;
+            assert_eq!(ran.code, 0, "{args:?}: {ran:#?}");
+            ran.says(&["warning: no skills: \"skills\"", reason, "correct or remove it"]);
+            assert!(!ran.stderr.contains("no directory skills here"), "{ran:#?}");
+        }
+        assert!(!place.run(&["tools", "--no-skills"]).await.stderr.contains("warning"));
+        let ran = place.run(&["tools", "--skills", "skills"]).await;
+        assert_eq!(ran.code, 2);
+        ran.says(&["--skills \"skills\" is not a directory", reason]);
+    }
+}
+
+#[tokio::test]
+async fn what_an_entry_of_a_server_lacks_is_named() {
+    let refuses = ModelServer::start(Script::always(Reply::status(401))).await.unwrap();
+    let place = Place::new().env("HAVE_TOKEN", "x").servers([
+        (
+            "closed",
+            json!({"url": format!("{}/mcp", refuses.origin()), "headers":
+                {"Authorization": "Bearer ${TOKEN_OF_NOBODY}", "X-Team": "${TEAM_OF_NOBODY}${HAVE_TOKEN}"}}),
+        ),
+        ("spaced", json!({"command": "no-such-program server.py --token=sk-secret"})),
+    ]);
+    let server = ModelServer::start(Reply::openai().text("ok")).await.unwrap();
+    let listed = place.run(&["mcp", "list"]).await;
+    let ran = place.run(&run_args(&server.base_url(), "hi", &[])).await;
+    for text in [&listed.stdout, &ran.stderr] {
+        assert!(
+            text.contains("TEAM_OF_NOBODY and TOKEN_OF_NOBODY, which \"headers\" refers to, are not set"),
+            "{text}"
+        );
+        assert!(text.contains("goes into \"args\"") && !text.contains("sk-secret"), "{text}");
+    }
 }
 
 #[tokio::test]

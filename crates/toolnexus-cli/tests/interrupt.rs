@@ -145,6 +145,42 @@ async fn a_polite_end_is_an_end_too() {
 }
 
 #[tokio::test]
+async fn a_closed_terminal_and_a_quit_leave_nothing_running_either() {
+    // No stream of the command is a terminal here.
+    for (signal, code, said) in [(Signal::HUP, 129, "the terminal was closed"), (Signal::QUIT, 131, "quit")] {
+        let server = ModelServer::start(Reply::hang()).await.unwrap();
+        let place = Place::new().servers([("docs", stubborn().server_json().unwrap())]);
+        let child = place.spawn(&run_args(&server.base_url(), "hi", &[]));
+        soon(server.wait_for_requests(1)).await;
+        send(&child, signal);
+        let ran = place.end(child).await;
+        assert_eq!(ran.code, code, "{ran:#?}");
+        ran.says(&[said]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_is_to_outlive_its_terminal_does() {
+    let gate = toolnexus_testkit::model::Gate::new();
+    let server = ModelServer::start(Reply::openai().deltas(["he"]).wait(&gate).deltas(["re"])).await.unwrap();
+    let place = Place::new();
+    let base_url = server.base_url();
+    let command = place.command(&run_args(&base_url, "hi", &["--no-builtins"]));
+    // As `nohup` does it, without its redirections.
+    let mut shell = place.shell("trap '' HUP; exec \"$@\"", &command);
+    let mut child = shell.spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut first = [0; 2];
+    soon(stdout.read_exact(&mut first)).await.unwrap();
+    send(&child, Signal::HUP);
+    gate.open();
+    let mut rest = String::new();
+    soon(stdout.read_to_string(&mut rest)).await.unwrap();
+    assert_eq!((rest.as_str(), place.end(child).await.code), ("re\n", 0));
+}
+
+#[tokio::test]
 async fn the_second_ends_the_process_where_the_first_could_not() {
     // Nobody reads stdout, so the command is stuck in a write and cannot act on the first.
     let server = ModelServer::start(Reply::openai().text_deltas(4, 1 << 20)).await.unwrap();

@@ -110,6 +110,39 @@ async fn servers_are_listed_with_what_failed_and_why() {
 }
 
 #[tokio::test]
+async fn a_check_of_servers_has_an_exit_code() {
+    let place = place();
+    for args in [&["mcp", "list", "--check"][..], &["mcp", "list", "--check", "--json"]] {
+        let ran = place.run(args).await;
+        assert_eq!((ran.code, ran.stderr.as_str()), (1, ""), "{ran:#?}");
+        assert!(ran.stdout.contains("no licence found"), "{}", ran.stdout);
+    }
+    // What is switched off has not failed.
+    let fine = Place::new().servers([
+        ("docs", McpFixture::new().server_json().unwrap()),
+        ("later", json!({"command": "absent", "enabled": false})),
+    ]);
+    assert_eq!(fine.run(&["mcp", "list", "--check"]).await.code, 0);
+    let help = fine.run(&["mcp", "list", "--help"]).await.stdout;
+    assert!(help.contains("0 when the list is complete, also when servers failed"), "{help}");
+}
+
+#[tokio::test]
+async fn a_skill_whose_name_is_taken_is_told_once() {
+    let place = Place::new()
+        .file("skills/a/SKILL.md", "---\nname: twin\n---\nx\n")
+        .file("skills/b/SKILL.md", "---\nname: twin\n---\nx\n");
+    for args in [&["skills", "list"][..], &["tools"], &["skills", "list", "--json"], &["tools", "--json"]] {
+        let ran = place.run(args).await;
+        assert_eq!(ran.stderr, "", "{args:?}");
+        assert_eq!(ran.stdout.matches("duplicate-name").count(), 1, "{args:?}: {}", ran.stdout);
+    }
+    // This output has no place for it.
+    let ran = place.run(&["tools", "--schema", "openai"]).await;
+    assert_eq!(ran.stderr.matches("skill \"twin\"").count(), 1, "{ran:#?}");
+}
+
+#[tokio::test]
 async fn skills_are_listed_with_what_was_skipped() {
     let place = place();
     let ran = place.run(&["skills", "list"]).await;

@@ -143,7 +143,7 @@ async fn play(toolkit: &Toolkit, screen: &Screen, interrupt: &Interrupt) -> Resu
     human.begin(&choice.model);
     let options = StreamOptions { cancel: Some(interrupt.token()), ..Default::default() };
     let stream = client.stream_with(story::PROMPT, toolkit, options);
-    let ended = session::drive(stream, &mut human, &choice, interrupt).await;
+    let ended = session::drive(stream, &mut human, &choice, &session::Attempts::default(), interrupt).await;
     if let Err(failure) = &ended {
         human.failure(failure)?;
     }

@@ -17,6 +17,7 @@ use crate::screen::{Paint, Screen};
 pub(crate) async fn servers(
     mcp: Option<PathBuf>,
     json: bool,
+    check: bool,
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
@@ -34,7 +35,7 @@ pub(crate) async fn servers(
     };
     loaded.toolkit.close().await;
     printed?;
-    Ok(Exit::Done)
+    Ok(if check && !loaded.failed.is_empty() { Exit::Failed } else { Exit::Done })
 }
 
 fn connections(toolkit: &Toolkit) -> Vec<McpConnection> {

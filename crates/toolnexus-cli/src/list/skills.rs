@@ -13,7 +13,7 @@ use crate::screen::{Paint, Screen};
 
 /// Carries the command out.
 pub(crate) fn skills(dirs: Vec<PathBuf>, json: bool, screen: &Screen) -> Result<Exit, Failure> {
-    let dirs = loading::find_skills(&dirs)?;
+    let dirs = loading::find_skills(&dirs, ", or name another with --skills", screen)?;
     let found = list_skills(&LoadSkillsOptions { dirs: dirs.clone(), ..Default::default() });
     if json {
         let skills: Vec<Value> = found.skills.iter().map(as_json).collect();
@@ -21,7 +21,9 @@ pub(crate) fn skills(dirs: Vec<PathBuf>, json: bool, screen: &Screen) -> Result<
         return Ok(Exit::Done);
     }
     if dirs.is_empty() {
-        screen.note("no directory skills here; name one with --skills DIR");
+        if !loading::has_skills_entry() {
+            screen.note("no directory skills here; name one with --skills DIR");
+        }
         return Ok(Exit::Done);
     }
     let paint = Paint::stdout();

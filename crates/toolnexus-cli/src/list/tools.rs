@@ -20,7 +20,7 @@ pub(crate) async fn tools(
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
-    let loaded = loading::load(Sources::find(args)?, None, screen, interrupt).await?;
+    let loaded = loading::load(Sources::find(args, screen)?, None, screen, interrupt).await?;
     let printed = print(&loaded, form, screen);
     loaded.toolkit.close().await;
     printed?;
@@ -53,7 +53,7 @@ fn as_json(toolkit: &Toolkit) -> Value {
         .tools()
         .iter()
         .map(|tool| {
-            let mut value = json!(tool);
+            let mut value = json!(**tool);
             if let (Some(map), Some(origin)) = (value.as_object_mut(), &tool.origin) {
                 map.insert("server".into(), origin.server.clone().into());
             }
@@ -70,7 +70,7 @@ fn as_json(toolkit: &Toolkit) -> Value {
 }
 
 /// Under one heading: the tools of one server, or of one other source.
-fn groups(tools: &[Tool]) -> BTreeMap<(usize, String), Vec<&Tool>> {
+fn groups<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> BTreeMap<(usize, String), Vec<&'a Tool>> {
     let mut groups: BTreeMap<(usize, String), Vec<&Tool>> = BTreeMap::new();
     for tool in tools {
         let key = match (&tool.origin, tool.source) {
@@ -88,7 +88,7 @@ fn text(Loaded { toolkit, failed }: &Loaded, width: usize) -> String {
     let paint = Paint::stdout();
     let snapshot = toolkit.snapshot();
     let mut out = String::new();
-    for ((_, heading), tools) in groups(snapshot.tools()) {
+    for ((_, heading), tools) in groups(snapshot.tools().iter().map(|tool| &**tool)) {
         out.push_str(&format!("{}\n", paint.bold(&heading)));
         let listing: Vec<(String, String)> = tools
             .iter()

@@ -182,7 +182,7 @@ impl Human {
                     self.end_line()?;
                 } else {
                     self.waiting.clear();
-                    let gap = if result.text.ends_with('\n') { "" } else { "\n" };
+                    let gap = if result.text.is_empty() || result.text.ends_with('\n') { "" } else { "\n" };
                     self.show(&format!("{}{gap}", result.text))?;
                 }
             }
@@ -197,6 +197,7 @@ impl Human {
                 }
             }
         }
+        super::note_empty(result, &self.screen);
         match result.finish_reason {
             Some(FinishReason::Length) => {
                 self.screen.note(&format!(

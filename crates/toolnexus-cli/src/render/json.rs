@@ -45,7 +45,11 @@ impl Render for Json {
     }
 
     fn event(&mut self, event: &StreamEvent) -> io::Result<()> {
-        self.line(event)
+        self.line(event)?;
+        if let StreamEvent::Done { result } = event {
+            super::note_empty(result, &self.screen);
+        }
+        Ok(())
     }
 
     fn failure(&mut self, failure: &Failure) -> io::Result<()> {

@@ -7,11 +7,12 @@ mod text;
 
 use std::io;
 
-use toolnexus::StreamEvent;
+use toolnexus::{RunResult, RunStatus, StreamEvent};
 
 use crate::exit::Failure;
 use crate::loading::Loaded;
 use crate::provider::Choice;
+use crate::screen::Screen;
 
 pub(crate) use human::Human;
 pub(crate) use json::Json;
@@ -28,4 +29,11 @@ pub(crate) trait Render: Send {
 
     /// The run failed; the message itself is shown by whoever called.
     fn failure(&mut self, failure: &Failure) -> io::Result<()>;
+}
+
+/// Says that there is no answer, which would look like a command that did nothing.
+fn note_empty(result: &RunResult, screen: &Screen) {
+    if result.status == RunStatus::Done && result.text.trim().is_empty() {
+        screen.note(&format!("{} the model answered nothing", screen.paint().warn("warning:")));
+    }
 }

@@ -47,9 +47,18 @@ fn remedy(failure: &McpFailure, server: Option<&McpServerConfig>) -> Option<Stri
     let program = server.and_then(|server| server.command.first()).map_or("its command", String::as_str);
     let host = server.and_then(|server| server.url.as_deref()).and_then(origin);
     let host = host.as_deref().unwrap_or("its url");
+    let missing = server.map(McpServerConfig::missing_env).unwrap_or_default();
     let text = match (failure.kind(), failure.phase(), failure.http_status()) {
         (_, McpPhase::Config, _) => {
             "correct its entry: \"command\" for a program, \"url\" for a remote server".to_owned()
+        }
+        (McpFailureKind::Transport, McpPhase::Connect, _) if program.contains(char::is_whitespace) => {
+            // Only the first word: a secret may be among the others.
+            let first = program.split_whitespace().next().unwrap_or_default();
+            format!(
+                "it cannot be started: \"command\" takes the program alone; \
+                 if what comes after {first} is arguments, it goes into \"args\""
+            )
         }
         (McpFailureKind::Transport, McpPhase::Connect, _) => {
             format!("{program} cannot be started: is it installed, and on the PATH?")
@@ -64,6 +73,13 @@ fn remedy(failure: &McpFailure, server: Option<&McpServerConfig>) -> Option<Stri
         },
         (McpFailureKind::PeerEof, ..) => format!("{program} ended by itself: run it in a shell to see why"),
         (McpFailureKind::MalformedBody, ..) => "what it says is not MCP: is it an MCP server?".to_owned(),
+        (McpFailureKind::HttpStatus, _, Some(401 | 403)) if !missing.is_empty() => {
+            let (are, them) = if missing.len() == 1 { ("is", "it") } else { ("are", "them") };
+            format!(
+                "{host} wants a credential: {}, which \"headers\" refers to, {are} not set: export {them}",
+                missing.join(" and ")
+            )
+        }
         (McpFailureKind::HttpStatus, _, Some(401 | 403)) => {
             format!("{host} wants a credential: see \"headers\" in its entry")
         }

@@ -118,6 +118,24 @@ impl Place {
         command
     }
 
+    /// The same command, started by a script that finds it in `"$@"`.
+    pub(crate) fn shell(&self, script: &str, command: &Command) -> Command {
+        let std = command.as_std();
+        let mut by_shell = Command::new("sh");
+        by_shell
+            .args(["-c", script, "sh"])
+            .arg(std.get_program())
+            .args(std.get_args())
+            .current_dir(self.path())
+            .env_clear()
+            .envs(std.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        by_shell
+    }
+
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {
         self.command(args).spawn().unwrap()
     }
