@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use crate::{Style, Tool};
 
 /// OpenAI: `{"type":"function","function":{"name","description","parameters"}}` for each tool.
-pub fn to_openai(tools: &[Tool]) -> Vec<Value> {
+pub fn to_openai<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
     tools
-        .iter()
+        .into_iter()
         .map(|tool| {
             json!({"type": "function", "function": {
                 "name": tool.name, "description": tool.description, "parameters": tool.input_schema,
@@ -30,9 +30,9 @@ pub fn to_openai(tools: &[Tool]) -> Vec<Value> {
 }
 
 /// Anthropic: `{"name","description","input_schema"}` for each tool.
-pub fn to_anthropic(tools: &[Tool]) -> Vec<Value> {
+pub fn to_anthropic<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
     tools
-        .iter()
+        .into_iter()
         .map(|tool| {
             json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
         })
@@ -40,9 +40,9 @@ pub fn to_anthropic(tools: &[Tool]) -> Vec<Value> {
 }
 
 /// Gemini: always one element, `{"functionDeclarations":[{"name","description","parameters"}]}`.
-pub fn to_gemini(tools: &[Tool]) -> Vec<Value> {
+pub fn to_gemini<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
     let declarations: Vec<Value> = tools
-        .iter()
+        .into_iter()
         .map(|tool| {
             json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema})
         })
@@ -53,10 +53,10 @@ pub fn to_gemini(tools: &[Tool]) -> Vec<Value> {
 /// The tool array as a request of this style carries it, serialised. It differs from the plain
 /// adapters in one point: OpenAI requires `properties` on an object schema, so an empty one is
 /// added where it is missing.
-pub fn request_json(style: Style, tools: &[Tool]) -> Vec<u8> {
+pub fn request_json<'a>(style: Style, tools: impl IntoIterator<Item = &'a Tool>) -> Vec<u8> {
     let array = match style {
         Style::OpenAI => {
-            let entries: Vec<OpenAiEntry<'_>> = tools.iter().map(OpenAiEntry::of).collect();
+            let entries: Vec<OpenAiEntry<'_>> = tools.into_iter().map(OpenAiEntry::of).collect();
             serde_json::to_vec(&entries)
         }
         Style::Anthropic => serde_json::to_vec(&to_anthropic(tools)),

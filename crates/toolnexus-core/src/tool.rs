@@ -1,10 +1,12 @@
 //! One callable, wherever it came from.
 
+use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use futures::FutureExt as _;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -206,7 +208,8 @@ impl Tool {
     ///
     /// Never fails as a Rust value: an error, a panic, or arguments that are no JSON object
     /// (`null` counts as `{}`) give a result with `is_error: true`. It waits for the tool even
-    /// when `context.cancel` has fired; dropping the future drops the tool's.
+    /// when `context.cancel` has fired; dropping the future drops the tool's, and a panic in that
+    /// stays inside too.
     pub async fn execute_with(&self, args: Value, context: ToolContext) -> ToolResult {
         let args = match args {
             Value::Null => Value::Object(Map::new()),
@@ -218,12 +221,62 @@ impl Tool {
                 ));
             }
         };
-        // The closure itself may panic before it has made a future, so it is called inside.
-        let run = AssertUnwindSafe(async { (self.execute)(args, context).await });
-        match run.catch_unwind().await {
-            Ok(result) => result,
-            Err(payload) => ToolResult::failure(panic_message(payload.as_ref())),
+        // The closure itself may panic before it has made a future.
+        match contained(|| (self.execute)(args, context)) {
+            Ok(future) => Contained(Some(future)).await,
+            Err(message) => ToolResult::failure(message),
         }
+    }
+}
+
+/// A tool's future, of which no panic gets out: not from running it, nor from dropping it.
+struct Contained(Option<BoxFuture<'static, ToolResult>>);
+
+impl Future for Contained {
+    type Output = ToolResult;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ToolResult> {
+        let Some(future) = &mut self.0 else { return Poll::Pending };
+        let result = match contained(|| future.as_mut().poll(context)) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => result,
+            Err(message) => ToolResult::failure(message),
+        };
+        // A result whose tool came to grief while it cleaned up is no success.
+        Poll::Ready(match self.discard() {
+            Err(message) if !result.is_error => ToolResult::failure(message),
+            _ => result,
+        })
+    }
+}
+
+impl Contained {
+    fn discard(&mut self) -> Result<(), String> {
+        let future = self.0.take();
+        contained(|| drop(future))
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        let _ = self.discard();
+    }
+}
+
+/// Runs `work`; a panic becomes its message.
+fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        let message = panic_message(payload.as_ref());
+        drop_payload(payload);
+        message
+    })
+}
+
+/// Drops what a panic carried, which is any value and may panic in turn. A second panic's
+/// payload is leaked: it could go on like that for ever.
+fn drop_payload(payload: Box<dyn Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
     }
 }
 

@@ -7,7 +7,9 @@
 //! tools pays for that JSON once and not once a turn.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -56,26 +58,46 @@ pub trait SourceHandle: Any + Send + Sync {
 }
 
 /// An immutable list of tools with what is derived from it.
+#[derive(Default)]
 pub struct Snapshot {
-    tools: Vec<Tool>,
-    index: HashMap<String, usize>,
+    tools: Vec<Arc<Tool>>,
+    index: HashSet<ByName>,
     request_json: [OnceLock<Bytes>; 3],
 }
 
 impl Snapshot {
-    fn new(tools: Vec<Tool>) -> Self {
-        let index = tools.iter().enumerate().map(|(at, tool)| (tool.name.clone(), at)).collect();
+    /// This list with more tools behind it, those whose name is still free. Shares the tools that
+    /// are there already.
+    fn with(&self, added: impl IntoIterator<Item = Tool>) -> Self {
+        let (mut tools, mut index) = (self.tools.clone(), self.index.clone());
+        for tool in added.into_iter().map(Arc::new) {
+            if tool.name.is_empty() {
+                tracing::warn!("[toolnexus] a tool with an empty name was skipped");
+            } else if index.insert(ByName(Arc::clone(&tool))) {
+                tools.push(tool);
+            } else {
+                tracing::warn!(
+                    "[toolnexus] tool \"{}\" ({}) skipped: the name is taken",
+                    tool.name,
+                    tool.source
+                );
+            }
+        }
         Snapshot { tools, index, request_json: Default::default() }
     }
 
-    /// The tools in their order.
-    pub fn tools(&self) -> &[Tool] {
+    /// The tools in their order. Snapshots of one toolkit share them.
+    pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
     }
 
     /// The tool of exactly this name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
-        self.tools.get(*self.index.get(name)?)
+        self.index.get(name).map(|ByName(tool)| &**tool)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.iter().map(|tool| &**tool)
     }
 
     /// The tool array as a request of `style` carries it, serialised once for this snapshot.
@@ -90,9 +112,34 @@ impl Snapshot {
             Style::Anthropic => anthropic,
             Style::Gemini => gemini,
         };
-        Some(slot.get_or_init(|| adapters::request_json(style, &self.tools).into()).clone())
+        Some(slot.get_or_init(|| adapters::request_json(style, self.iter()).into()).clone())
     }
 }
+
+/// A tool that is found by its name.
+#[derive(Clone)]
+struct ByName(Arc<Tool>);
+
+impl Borrow<str> for ByName {
+    fn borrow(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl Hash for ByName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As `str` hashes, which `Borrow` asks for.
+        self.0.name.as_str().hash(state);
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for ByName {}
 
 /// Everything a toolkit is assembled from.
 #[derive(Default)]
@@ -155,11 +202,9 @@ impl Toolkit {
 
     /// A toolkit assembled by hand, for hosts that load the sources themselves.
     pub fn from_parts(parts: ToolkitParts) -> Self {
-        let mut tools = Vec::with_capacity(parts.tools.len());
-        append(&mut tools, parts.tools);
         Toolkit {
             inner: Arc::new(Inner {
-                snapshot: ArcSwap::from_pointee(Snapshot::new(tools)),
+                snapshot: ArcSwap::from_pointee(Snapshot::default().with(parts.tools)),
                 writer: Mutex::new(()),
                 skills_prompt: parts.skills_prompt,
                 mcp_status: parts.mcp_status,
@@ -178,7 +223,7 @@ impl Toolkit {
 
     /// A copy of every tool, in order.
     pub fn tools(&self) -> Vec<Tool> {
-        self.snapshot().tools.clone()
+        self.snapshot().iter().cloned().collect()
     }
 
     /// The tool of exactly this name.
@@ -188,7 +233,7 @@ impl Toolkit {
 
     /// All names, sorted by code point.
     pub fn tool_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.snapshot().tools.iter().map(|tool| tool.name.clone()).collect();
+        let mut names: Vec<String> = self.snapshot().iter().map(|tool| tool.name.clone()).collect();
         names.sort_unstable();
         names
     }
@@ -198,9 +243,8 @@ impl Toolkit {
     pub fn register(&self, tools: impl IntoIterator<Item = Tool>) -> &Self {
         let added: Vec<Tool> = tools.into_iter().collect();
         let _writer = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tools = self.tools();
-        append(&mut tools, added);
-        self.inner.snapshot.store(Arc::new(Snapshot::new(tools)));
+        let snapshot = self.inner.snapshot.load().with(added);
+        self.inner.snapshot.store(Arc::new(snapshot));
         self
     }
 
@@ -241,17 +285,17 @@ impl Toolkit {
 
     /// [`adapters::to_openai`] over the current tools.
     pub fn to_openai(&self) -> Vec<Value> {
-        adapters::to_openai(&self.snapshot().tools)
+        adapters::to_openai(self.snapshot().iter())
     }
 
     /// [`adapters::to_anthropic`] over the current tools.
     pub fn to_anthropic(&self) -> Vec<Value> {
-        adapters::to_anthropic(&self.snapshot().tools)
+        adapters::to_anthropic(self.snapshot().iter())
     }
 
     /// [`adapters::to_gemini`] over the current tools.
     pub fn to_gemini(&self) -> Vec<Value> {
-        adapters::to_gemini(&self.snapshot().tools)
+        adapters::to_gemini(self.snapshot().iter())
     }
 
     /// Runs one tool by name, outside any run. See [`Toolkit::execute_with`].
@@ -274,20 +318,6 @@ impl Toolkit {
     /// connection; the others give failures.
     pub async fn close(&self) {
         futures::future::join_all(self.inner.sources.iter().map(|source| source.close())).await;
-    }
-}
-
-/// Appends tools whose name is still free.
-fn append(tools: &mut Vec<Tool>, added: Vec<Tool>) {
-    let mut names: std::collections::HashSet<String> = tools.iter().map(|tool| tool.name.clone()).collect();
-    for tool in added {
-        if tool.name.is_empty() {
-            tracing::warn!("[toolnexus] a tool with an empty name was skipped");
-        } else if names.insert(tool.name.clone()) {
-            tools.push(tool);
-        } else {
-            tracing::warn!("[toolnexus] tool \"{}\" ({}) skipped: the name is taken", tool.name, tool.source);
-        }
     }
 }
 

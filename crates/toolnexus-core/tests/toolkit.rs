@@ -72,6 +72,18 @@ fn a_snapshot_stays_as_it_was() {
     assert_ne!(toolkit.snapshot().request_json(Style::OpenAI).unwrap(), json);
 }
 
+// CORE-62, design: a new list shares the tools of the old one
+#[test]
+fn snapshots_share_their_tools() {
+    let toolkit = Toolkit::from_tools([named("a", ""), named("b", "")]);
+    let before = toolkit.snapshot();
+    let after = toolkit.register([named("c", ""), named("a", "again"), named("", "")]).snapshot();
+    assert_eq!(after.tools().len(), 3);
+    assert!(before.tools().iter().zip(after.tools()).all(|(old, new)| std::sync::Arc::ptr_eq(old, new)));
+    assert!(std::ptr::eq(after.get("c").unwrap(), &*after.tools()[2]));
+    assert!(before.get("c").is_none() && after.get("").is_none());
+}
+
 // Design: the tool array is serialised once for a snapshot
 #[test]
 fn a_snapshot_serialises_its_tools_once() {

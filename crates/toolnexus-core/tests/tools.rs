@@ -6,8 +6,10 @@
     reason = "a panic is a test's failure report"
 )]
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use serde_json::{Map, Value, json};
 use toolnexus_core::{
@@ -212,4 +214,60 @@ fn a_structured_result_shows_its_json() {
     assert_eq!(result.output, r#"{"b":1,"a":[true]}"#);
     assert_eq!(serde_json::to_value(&result).unwrap()["structuredContent"], json!({"b": 1, "a": [true]}));
     assert!(!serde_json::to_string(&ToolResult::success("x")).unwrap().contains("structured"));
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("dropped");
+        }
+    }
+}
+
+/// A future by hand, whose captures do not go with its last poll.
+struct Armed {
+    _bomb: Bomb,
+    ends: bool,
+}
+
+impl Future for Armed {
+    type Output = ToolResult;
+
+    fn poll(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<ToolResult> {
+        if self.ends { Poll::Ready(ToolResult::success("done")) } else { Poll::Pending }
+    }
+}
+
+// CORE-7: what a panic carries may panic itself when it is dropped
+#[tokio::test]
+async fn a_panics_payload_is_dropped_inside() {
+    let tool = Tool::new("bomb", |_args, _context| async {
+        if true {
+            std::panic::panic_any(Bomb);
+        }
+        ToolResult::success("")
+    });
+    let expected = ToolResult::failure("tool panicked");
+    assert_eq!(tool.execute(json!({})).await, expected);
+    let early = Tool::new("early", |_args, _context| {
+        if true {
+            std::panic::panic_any(Bomb);
+        }
+        std::future::ready(ToolResult::success(""))
+    });
+    assert_eq!(Toolkit::from_tools([early]).execute("early", json!({})).await, expected);
+}
+
+// CORE-7: a panic while the tool's future is dropped, after its end or before, stays inside
+#[tokio::test]
+async fn a_tools_future_is_dropped_inside() {
+    let armed = |ends| Tool::new("armed", move |_args, _context| Armed { _bomb: Bomb, ends });
+    assert_eq!(armed(true).execute(json!({})).await, ToolResult::failure("dropped"));
+    let tool = armed(false);
+    let mut running = Box::pin(tool.execute(json!({})));
+    assert!(futures::poll!(&mut running).is_pending());
+    drop(running);
 }

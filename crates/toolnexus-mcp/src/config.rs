@@ -15,7 +15,7 @@ pub use server::{DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, McpServerConf
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpConfigError {
-    /// The file is missing or unreadable.
+    /// The file is missing or unreadable, no regular file, or larger than 16 MiB.
     #[error("mcp config {path:?} cannot be read: {source}")]
     Unreadable {
         /// The path as it was given.
@@ -117,7 +117,8 @@ impl McpConfig {
 /// Reads an MCP document from a file. Starts nothing and sends nothing.
 ///
 /// # Errors
-/// The file cannot be read, is not JSON, or its top level or server map is no object. A broken
+/// The file cannot be read (it must be a regular one of at most 16 MiB; links are followed), is
+/// not JSON, or its top level or server map is no object. A broken
 /// entry is not an error: that server alone fails when it is loaded.
 ///
 /// ```no_run

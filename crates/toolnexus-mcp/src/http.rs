@@ -8,6 +8,7 @@ mod body;
 mod client;
 mod events;
 mod sse;
+mod utf8;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -60,6 +62,8 @@ pub(crate) struct HttpLink {
     lost: Arc<OnceLock<Fault>>,
     /// The answer to `initialize` says that the server speaks another transport.
     other_transport: Arc<AtomicBool>,
+    /// Whether the session has its standing event stream, once that is known.
+    standing: Arc<watch::Sender<Option<bool>>>,
     abort: CancellationToken,
 }
 
@@ -100,6 +104,24 @@ impl HttpLink {
         }
         let kept = self.handshake_fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         kept.unwrap_or_else(|| Fault::transport("stream-failed"))
+    }
+
+    /// Notes how asking for the standing event stream went. A wire that fails while the stream is
+    /// resumed is no refusal.
+    fn standing_stream<S>(&self, asked: &Result<S, StreamableHttpError<HttpFault>>) {
+        let refused = matches!(asked, Err(StreamableHttpError::ServerDoesNotSupportSse));
+        self.standing.send_if_modified(|standing| {
+            let keeps = asked.is_err() && !refused && standing.is_some();
+            let now = if keeps { *standing } else { Some(asked.is_ok()) };
+            std::mem::replace(standing, now) != now
+        });
+    }
+
+    /// Whether an answer may come on the standing event stream of the session. Waits for the
+    /// server's word on that: the stream is asked for when the handshake ends.
+    async fn has_standing_stream(&self) -> bool {
+        let mut standing = self.standing.subscribe();
+        standing.wait_for(Option::is_some).await.is_ok_and(|standing| *standing == Some(true))
     }
 
     fn keep_handshake_fault(&self, fault: Fault) {

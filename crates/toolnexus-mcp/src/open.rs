@@ -32,7 +32,7 @@ impl OpenRequests {
         }
     }
 
-    /// The message that a text is, if anybody waits for it. An answer that no open request has
+    /// The message that a [`readable`](wire::readable) text is, if anybody waits for it. An answer that no open request has
     /// asked for would end rmcp's handshake.
     pub(crate) fn read(&mut self, text: &str) -> Option<ServerJsonRpcMessage> {
         let mut message = wire::read(text, &self.clocks, |id| {
@@ -49,8 +49,17 @@ impl OpenRequests {
         Some(message)
     }
 
+    /// Removes the request that an answer belongs to which was too long to read: the one its
+    /// beginning names, else the only one.
+    pub(crate) fn take_too_long(&mut self, beginning: &[u8]) -> Option<RequestId> {
+        match wire::answered_by(beginning) {
+            Some(id) => self.take(&id),
+            None => self.take_only(),
+        }
+    }
+
     /// Removes the one open request, if there is exactly one.
-    pub(crate) fn take_only(&mut self) -> Option<RequestId> {
+    fn take_only(&mut self) -> Option<RequestId> {
         let mut open = self.pending.iter();
         let (Some(id), None) = (open.next().cloned(), open.next()) else { return None };
         self.pending.take(&id)

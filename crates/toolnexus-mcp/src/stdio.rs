@@ -14,13 +14,16 @@ use crate::child::{ChildView, Pipes};
 use crate::failure::Fault;
 use crate::open::OpenRequests;
 use crate::progress::ProgressClocks;
-use crate::wire::Spoiled;
+use crate::wire::{self, Spoiled};
 
 /// The longest line that is read. A longer one is passed over.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// What is read at once, and what a buffer keeps after a long line.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
+
+/// What is kept of a line that is too long, to see whose answer it is.
+const KEPT_BYTES: usize = 4 * 1024;
 
 /// Why the other side is gone, once it is.
 pub(crate) type Down = Arc<OnceLock<Fault>>;
@@ -65,13 +68,13 @@ impl StdioTransport {
     }
 
     fn read_line(&mut self) -> Option<ServerJsonRpcMessage> {
-        self.open.read(std::str::from_utf8(&self.lines.line).ok()?)
+        self.open.read(&wire::readable(&self.lines.line))
     }
 
-    /// An answer that was too long to read: it belongs to the one open request, if there is one.
+    /// An answer that was too long to read, for the request it belongs to, if that can be told.
     fn too_long(&mut self) -> Option<ServerJsonRpcMessage> {
         tracing::warn!("[toolnexus] an MCP server wrote a line of more than {MAX_LINE_BYTES} bytes: skipped");
-        self.open.take_only().map(|id| Spoiled::TooLong.into_message(id))
+        self.open.take_too_long(&self.lines.line).map(|id| Spoiled::TooLong.into_message(id))
     }
 }
 
@@ -120,6 +123,7 @@ impl Transport<RoleClient> for StdioTransport {
 enum Line {
     /// A line stands in [`Lines::line`].
     Whole,
+    /// The first [`KEPT_BYTES`] of one stand in [`Lines::line`].
     TooLong,
 }
 
@@ -159,11 +163,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
             if self.line.len() + piece.len() > self.limit {
                 self.skipping = true;
-                self.line = Vec::new();
+                self.line.truncate(KEPT_BYTES);
+                self.line.shrink_to(READ_BUFFER_BYTES);
             }
-            if !self.skipping {
-                self.line.extend_from_slice(piece);
-            }
+            let wanted = if self.skipping { KEPT_BYTES.saturating_sub(self.line.len()) } else { piece.len() };
+            self.line.extend_from_slice(piece.get(..wanted).unwrap_or(piece));
             let used = piece.len() + usize::from(end.is_some());
             self.pipe.consume(used);
             if end.is_some()
@@ -175,10 +179,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn finish(&mut self) -> Option<Line> {
+        self.complete = true;
         if std::mem::take(&mut self.skipping) {
             return Some(Line::TooLong);
         }
-        self.complete = true;
         (!self.line.is_empty()).then_some(Line::Whole)
     }
 }

@@ -9,14 +9,19 @@
 //! A server's result is always a string in that form, so other JSON types are free to carry what
 //! this side found out about a response: see [`Spoiled`].
 
+use std::borrow::Cow;
+use std::fmt;
+
 use rmcp::model::{
     CancelledNotification, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
     InitializeResult, PingRequest, ProtocolVersion, RequestId, ServerCapabilities, ServerJsonRpcMessage,
     ServerNotification, ServerRequest, ServerResult,
 };
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolnexus_core::json::repair_surrogates;
 
 use crate::failure::{Fault, McpFailureKind};
 use crate::progress::ProgressClocks;
@@ -83,6 +88,60 @@ struct Envelope<'a> {
 /// Tells an explicit `null` from an absent key.
 fn even_null<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What a server wrote, as text that a JSON parser takes: bytes that are no UTF-8, and halves of
+/// surrogate pairs that stand alone, are replacement characters. One lost character is better than
+/// a lost answer.
+pub(crate) fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    match String::from_utf8_lossy(bytes) {
+        Cow::Borrowed(text) => match repair_surrogates(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(repaired) => Cow::Owned(utf8(repaired)),
+        },
+        Cow::Owned(text) => Cow::Owned(match repair_surrogates(text.as_bytes()) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(repaired) => utf8(repaired),
+        }),
+    }
+}
+
+/// Only ASCII was replaced by ASCII, so this never has to replace anything itself.
+fn utf8(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// The id of the answer that begins like this, if its id comes before its result.
+pub(crate) fn answered_by(beginning: &[u8]) -> Option<RequestId> {
+    struct Keys<'a>(&'a mut Option<RequestId>);
+
+    impl<'de> Visitor<'de> for Keys<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an answer")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<String>()? {
+                match key.as_str() {
+                    "id" => *self.0 = request_id(map.next_value()?),
+                    // The id of a request of the server's is not one of ours.
+                    "method" | "params" => {
+                        *self.0 = None;
+                        return Err(A::Error::custom("no answer"));
+                    }
+                    _ => drop(map.next_value::<IgnoredAny>()?),
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut id = None;
+    // It ends in an error, since the text breaks off; what was seen until then is what counts.
+    let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(Keys(&mut id));
+    id
 }
 
 /// A message from the server, or `None` for text that is no JSON-RPC message and for notifications
@@ -258,6 +317,39 @@ fn capabilities(declared: Value) -> ServerCapabilities {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    // MCP-55, MCP-34: what Rust strings cannot hold is replaced, the rest stays byte for byte
+    #[test]
+    fn what_no_string_holds_is_replaced() {
+        assert_eq!(readable(b"{\"a\xff\xe9\": 1e2}"), "{\"a\u{fffd}\u{fffd}\": 1e2}");
+        assert_eq!(
+            readable(br#"["a\ud800b", "\ud83d\ude00", "\\ud800"]"#),
+            r#"["a\ufffdb", "\ud83d\ude00", "\\ud800"]"#
+        );
+        assert_eq!(readable(b"\"\xff\\ud800\""), "\"\u{fffd}\\ufffd\"");
+        assert!(matches!(readable("\u{e9} \\u00e9".as_bytes()), Cow::Borrowed(_)));
+    }
+
+    // MCP-55: whose answer a text is can be seen from its beginning
+    #[test]
+    fn an_answer_is_known_by_its_beginning() {
+        let of = |text: &str| answered_by(text.as_bytes());
+        let seven = Some(RequestId::Number(7));
+        assert_eq!(of(r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"te"#), seven);
+        assert_eq!(of(r#" { "x": [{"id": 9}], "id" : 7.0 , "error": {"message": "aaa"#), seven);
+        assert_eq!(of(r#"{"id":"7","result":"aaa"#), Some(RequestId::String("7".into())));
+        for other in [
+            r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x"#,
+            r#"{"id":7,"params":{"x"#,
+            r#"{"jsonrpc":"2.0","result":{"id":7,"x"#,
+            r#"{"id":{"a"#,
+            "[7",
+            "words",
+            "",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
 
     fn read_one(text: &str) -> Option<ServerJsonRpcMessage> {
         read(text, &ProgressClocks::default(), |id| *id == RequestId::Number(0))

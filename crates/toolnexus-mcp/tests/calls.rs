@@ -15,7 +15,7 @@ use support::{gone, noted, output, output_within, servers, stdio, tool};
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{ToolContext, ToolResult};
 use toolnexus_mcp::{McpSource, load_mcp};
-use toolnexus_testkit::mcp::{FixtureTool, McpFixture, ProcessFaults, Reply, Step};
+use toolnexus_testkit::mcp::{FixtureTool, McpFixture, ProcessFaults, RawJson, Reply, Step};
 
 async fn load_one(fixture: &McpFixture, more: Value) -> McpSource {
     let source = load_mcp(&servers(json!({"docs": stdio(fixture, more)}))).await;
@@ -392,4 +392,45 @@ async fn requests_have_spans() {
         spans.iter().all(|span| span["mcp.server.name"] == "\"docs\"" && span["otel.kind"] == "\"client\"")
     );
     assert!(!format!("{spans:?}").contains("secret"), "{spans:?}");
+}
+
+// MCP-55, MCP-44: an answer over the limit fails the call it names, whatever else is under way
+#[tokio::test]
+async fn an_answer_without_measure_fails_its_own_call() {
+    let fixture = McpFixture::new()
+        .tool(FixtureTool::huge("monster", 17 << 20))
+        .tool(FixtureTool::scripted("waits", [Step::AwaitGate("go".into()), Step::text("went")]))
+        .tool(FixtureTool::opens_gate("open", "go"));
+    let source = load_one(&fixture, json!({})).await;
+    let (first, second, monster) =
+        tokio::join!(output(&source, "docs_waits"), output(&source, "docs_waits"), async {
+            let text = output(&source, "docs_monster").await;
+            output(&source, "docs_open").await;
+            output(&source, "docs_open").await;
+            text
+        });
+    assert_eq!(monster, failed("malformed-body (response too long)"));
+    assert_eq!((first.as_str(), second.as_str()), ("went", "went"));
+    source.close().await;
+}
+
+// MCP-55, MCP-79: bytes that are no UTF-8, and halves of surrogate pairs, cost one character each
+#[tokio::test]
+async fn what_no_string_holds_is_replaced() {
+    let half = RawJson::parse(r#"{"content":[{"type":"text","text":"a\ud800b \ud83d\ude00"}]}"#).unwrap();
+    // Only the answer to the one open request counts, so there may be one for every id.
+    let latin: Vec<u8> = (0..20)
+        .flat_map(|id| {
+            let before =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"caf"#);
+            [before.as_bytes(), b"\xe9", b"\"}]}}\n"].concat()
+        })
+        .collect();
+    let fixture = McpFixture::new()
+        .tool(FixtureTool::result("half", half))
+        .tool(FixtureTool::scripted("latin", [Step::Bytes(latin)]));
+    let source = load_one(&fixture, json!({})).await;
+    assert_eq!(output(&source, "docs_half").await, "a\u{fffd}b \u{1f600}");
+    assert_eq!(output(&source, "docs_latin").await, "caf\u{fffd}");
+    source.close().await;
 }

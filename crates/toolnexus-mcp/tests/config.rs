@@ -336,3 +336,39 @@ fn a_document_that_is_none_is_an_error() {
     let text = parse_mcp_config_file(&broken).unwrap_err().to_string();
     assert!(text.contains("broken.json") && text.contains("line 1") && !text.contains("oops"), "{text}");
 }
+
+// MCP-20, D15: only a regular file of a sane size is read, whatever a link makes of its name
+#[test]
+fn only_a_regular_file_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let refused = |path: &std::path::Path| {
+        let from_path = parse_mcp_config(&McpConfigInput::Path(path.to_owned())).unwrap_err().to_string();
+        assert_eq!(from_path, parse_mcp_config_file(path).unwrap_err().to_string());
+        from_path
+    };
+    let text = refused(folder.path());
+    assert!(text.ends_with("cannot be read: it is a directory, give the path of a regular file"), "{text}");
+
+    let large = at("large.json");
+    let room = 16 * 1024 * 1024;
+    std::fs::write(&large, "{}".to_owned() + &" ".repeat(room - 2)).unwrap();
+    assert!(parse_mcp_config_file(&large).unwrap().servers.is_empty());
+    std::fs::File::options().write(true).open(&large).unwrap().set_len(room as u64 + 1).unwrap();
+    let text = refused(&large);
+    assert!(text.contains("large.json") && text.contains("it is larger than 16 MiB"), "{text}");
+
+    #[cfg(unix)]
+    {
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        assert!(refused(&at("socket")).contains("it is a socket"));
+        std::os::unix::fs::symlink("/dev/zero", at("link")).unwrap();
+        let text = refused(&at("link"));
+        assert!(text.contains("link") && text.contains("it is a device"), "{text}");
+        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+        assert!(refused(&at("pipe")).contains("it is a named pipe"));
+        std::fs::write(at("real.json"), r#"{"mcpServers":{"a":{"command":"x"}}}"#).unwrap();
+        std::os::unix::fs::symlink(at("real.json"), at("to-real")).unwrap();
+        assert_eq!(parse_mcp_config_file(at("to-real")).unwrap().servers.len(), 1);
+    }
+}

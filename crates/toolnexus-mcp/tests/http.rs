@@ -20,7 +20,7 @@ use toolnexus_mcp::{
 };
 use toolnexus_testkit::mcp::{
     AnswerMode, FixtureTool, HttpEffect, HttpFault, HttpOptions, McpFixture, McpHttpFixture, MessageRoute,
-    Step,
+    RawJson, Step,
 };
 
 async fn serve(fixture: McpFixture, options: HttpOptions) -> McpHttpFixture {
@@ -537,4 +537,59 @@ async fn a_redirect_to_another_origin_is_refused() {
     let see_other = HttpEffect::status(303).header("location", "/mcp");
     let server = broken(HttpFault::on("initialize", see_other)).await;
     assert_eq!(failure(&server, json!({})).await, "http-status (HTTP 303)");
+}
+
+// MCP-79: what no string holds costs one character each, in bodies and in events
+#[tokio::test]
+async fn what_no_string_holds_is_replaced() {
+    for answers in [AnswerMode::Json, AnswerMode::Sse] {
+        let half = RawJson::parse(r#"{"content":[{"type":"text","text":"a\ud800b"}]}"#).unwrap();
+        let fixture = McpFixture::new().tool(FixtureTool::result("half", half));
+        let server = serve(fixture, HttpOptions { answers, ..Default::default() }).await;
+        let source = connected(&server, json!({})).await;
+        assert_eq!(output(&source, "docs_half").await, "a\u{fffd}b");
+        source.close().await;
+    }
+
+    // Bytes that are no UTF-8, here before the answer, do not end the stream.
+    let words = Step::Bytes(b"data: caf\xe9\n\n".to_vec());
+    let fixture = McpFixture::new().tool(FixtureTool::scripted("latin", [words, Step::text("read")]));
+    let server = serve(fixture, HttpOptions { answers: AnswerMode::Sse, ..Default::default() }).await;
+    let source = connected(&server, json!({})).await;
+    assert_eq!(output(&source, "docs_latin").await, "read");
+    source.close().await;
+}
+
+// MCP-44, MCP-185: a request is "accepted" with nowhere for its answer to come from
+#[tokio::test]
+async fn an_accepted_call_without_a_stream_is_malformed() {
+    for sessions in [true, false] {
+        let accepted = HttpFault::on("tools/call", HttpEffect::status(202));
+        let faults = vec![accepted];
+        let options = HttpOptions { sessions, standing_stream: false, faults, ..Default::default() };
+        let server = serve(echo(), options).await;
+        let source = connected(&server, json!({})).await;
+        assert_eq!(output_within(&source, "docs_say", 5_000).await, called("malformed-body"));
+        source.close().await;
+    }
+}
+
+// MCP-185: an accepted call is answered on the session's standing stream
+#[tokio::test]
+async fn an_accepted_call_is_answered_on_the_standing_stream() {
+    let faults = vec![HttpFault::on("tools/call", HttpEffect::status(202))];
+    let server = serve(echo(), HttpOptions { faults, ..Default::default() }).await;
+    let source = connected(&server, json!({})).await;
+    let (text, ()) = tokio::join!(output(&source, "docs_say"), async {
+        let id = loop {
+            match server.requests_of("tools/call").first() {
+                Some(call) => break call.json["id"].clone(),
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let result = json!({"content": [{"type": "text", "text": "later"}]});
+        server.push(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    });
+    assert_eq!(text, "later");
+    source.close().await;
 }

@@ -1,7 +1,7 @@
 //! Finding and reading `SKILL.md` files.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use url::Url;
@@ -27,10 +27,15 @@ pub(crate) enum Candidate {
 
 /// All candidates below one root: shallow ones first, then by path.
 pub(crate) fn candidates(root: &Path) -> Vec<Candidate> {
-    let Some(root) = absolute(root).filter(|root| root.is_dir()) else {
-        tracing::warn!("[toolnexus] skills dir not found: {}", root.display());
-        return Vec::new();
-    };
+    let Some(root) = absolute(root) else { return not_found(root) };
+    match fs::read_dir(&root) {
+        Ok(_) => {}
+        // That nothing is there, or no directory, is known; of anything else it is not.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return not_found(&root);
+        }
+        Err(error) => return cannot_be_read(&root, &error),
+    }
     let mut files = Vec::new();
     walk(&root, |entry| {
         if entry.name == SKILL_FILE {
@@ -38,6 +43,21 @@ pub(crate) fn candidates(root: &Path) -> Vec<Candidate> {
         }
     });
     files.iter().map(|file| read_candidate(file)).collect()
+}
+
+fn not_found(root: &Path) -> Vec<Candidate> {
+    tracing::warn!("[toolnexus] skills dir not found: {}", root.display());
+    Vec::new()
+}
+
+/// A root that may well hold skills, and does not say: the root itself is the skip.
+fn cannot_be_read(root: &Path, error: &io::Error) -> Vec<Candidate> {
+    tracing::warn!("[toolnexus] skills dir cannot be read: {}: {error}", root.display());
+    vec![Candidate::Skip(SkillSkip {
+        location: display(root),
+        reason: SkillSkipReason::Unreadable,
+        detail: Some(error.to_string()),
+    })]
 }
 
 fn read_candidate(file: &Path) -> Candidate {

@@ -43,7 +43,8 @@ pub struct SkillDef {
 #[derive(Debug, Clone, Default)]
 pub struct LoadSkillsOptions {
     /// Directories to search for `SKILL.md` files at any depth, in order of precedence. One that
-    /// does not exist gives a warning and nothing else.
+    /// does not exist gives a warning and nothing else; one that cannot be read is also listed
+    /// among the skipped, as [`Unreadable`](crate::SkillSkipReason::Unreadable).
     pub dirs: Vec<PathBuf>,
     /// Skills as data; they come after those of `dirs`.
     pub skills: Vec<SkillDef>,

@@ -41,7 +41,7 @@ pub enum SkillOrigin {
 /// A candidate that did not become a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillSkip {
-    /// The absolute path of the file, or the base of the definition.
+    /// The absolute path of the file, or of the directory to search; or the base of the definition.
     pub location: String,
     /// Why.
     pub reason: SkillSkipReason,
@@ -60,7 +60,8 @@ pub enum SkillSkipReason {
     MalformedFrontmatter,
     /// An earlier candidate has this name.
     DuplicateName,
-    /// The file cannot be read as UTF-8 text of at most 1 MiB.
+    /// The file cannot be read as UTF-8 text of at most 1 MiB, or the directory to search cannot be
+    /// read at all.
     Unreadable,
 }
 

@@ -1,7 +1,7 @@
 //! What is said aloud.
 
 // Helpers are tests too, and may fail by panicking.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
 
@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::sync::Once;
 
-use common::{Root, def};
-use toolnexus_skills::{LoadSkillsOptions, load_skills};
+use common::{Root, def, options};
+use toolnexus_skills::{LoadSkillsOptions, SkillSkipReason, list_skills, load_skills};
 
 thread_local! {
     static HEARD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -65,4 +65,39 @@ fn what_is_lost_is_warned_of() {
     );
     opts.filter.clear();
     assert!(load_skills(&opts).filter_unmatched().is_empty());
+}
+
+// SKILL-3, SKILL-7: a root that is there and does not let itself be read is said aloud and listed
+#[cfg(unix)]
+#[test]
+fn a_root_that_cannot_be_read_is_warned_of() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let root = Root::new();
+    root.skill("closed", "c").skill("open", "o").write("file", "");
+    symlink(root.path().join("circle"), root.path().join("circle")).unwrap();
+    let closed = root.path().join("closed");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
+    // Whoever may read everything can also read this one.
+    let unreadable: &[&str] =
+        if std::fs::read_dir(&closed).is_err() { &["circle", "closed"] } else { &["circle"] };
+    for name in unreadable {
+        let dirs = [root.path().join(name), root.path().join("open"), root.path().join("file/x")];
+        let opts = options(&dirs);
+        let mut loaded = None;
+        let heard = warnings(|| loaded = Some(load_skills(&opts)));
+        let loaded = loaded.unwrap();
+        let [skip] = loaded.skipped() else { panic!("{:?}", loaded.skipped()) };
+        assert_eq!((&skip.location, skip.reason), (&root.at(name), SkillSkipReason::Unreadable));
+        let detail = skip.detail.as_deref().unwrap();
+        assert_eq!(
+            heard,
+            [
+                format!("[toolnexus] skills dir cannot be read: {}: {detail}", root.at(name)),
+                format!("[toolnexus] skills dir not found: {}", root.at("file/x")),
+            ]
+        );
+        assert!(loaded.get("o").is_some(), "the other roots are searched all the same");
+        assert_eq!(list_skills(&opts).skipped, loaded.skipped());
+    }
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).unwrap();
 }

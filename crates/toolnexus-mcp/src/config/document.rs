@@ -1,5 +1,7 @@
 //! From a JSON document to its server map and sibling sections.
 
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde_json::value::RawValue;
@@ -13,14 +15,61 @@ const WRAPPERS: [&str; 3] = ["mcpServers", "servers", "mcp"];
 /// Sections beside the servers. In a document without a wrapper they are not servers.
 const RESERVED: [&str; 4] = ["builtins", "agents", "a2a", "mcpServer"];
 
+/// The largest document that is read from a file: 16 MiB.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
 pub(super) fn from_file(path: &Path) -> Result<McpConfig, McpConfigError> {
-    let bytes =
-        std::fs::read(path).map_err(|source| McpConfigError::Unreadable { path: path.to_owned(), source })?;
-    let text = String::from_utf8(bytes).map_err(|error| McpConfigError::Unreadable {
-        path: path.to_owned(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error()),
-    })?;
+    let text =
+        read_text(path).map_err(|source| McpConfigError::Unreadable { path: path.to_owned(), source })?;
     from_text(&text, Some(path))
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    // Asked before opening: opening a named pipe waits for its other end, and a device may have
+    // no end at all.
+    let about = fs::metadata(path)?;
+    if !about.is_file() {
+        let what = kind_of(about.file_type());
+        return Err(io::Error::other(format!("it is {what}, give the path of a regular file")));
+    }
+    let too_large = || {
+        let limit = MAX_FILE_BYTES / (1024 * 1024);
+        io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is larger than {limit} MiB, give the path of an mcp.json document"),
+        )
+    };
+    if about.len() > MAX_FILE_BYTES {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    // Some files are longer than they say, and some grow.
+    fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_large());
+    }
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+}
+
+/// What a path leads to when that is no regular file.
+fn kind_of(kind: fs::FileType) -> &'static str {
+    if kind.is_dir() {
+        return "a directory";
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if kind.is_fifo() {
+            return "a named pipe";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    "no regular file"
 }
 
 pub(super) fn from_text(text: &str, path: Option<&Path>) -> Result<McpConfig, McpConfigError> {

@@ -162,14 +162,13 @@ impl HttpClient {
         }
         if media_type == JSON {
             let body = body::whole(response).await.map_err(client_error)?;
-            let answer = std::str::from_utf8(&body)
-                .ok()
-                .and_then(|text| self.correlated(text, &asked))
-                .ok_or_else(|| client_error(Fault::malformed()))?;
+            let answer = self.correlated(&body, &asked).ok_or_else(|| client_error(Fault::malformed()))?;
             return Ok(StreamableHttpPostResponse::Json(answer, issued));
         }
-        // The answer may still come on the standing stream, but only a session has one.
-        if response.status() == StatusCode::ACCEPTED && with_session && !asked.initialize {
+        // The answer may still come on the standing stream, if there is one: only a session has it,
+        // and the server may have refused it.
+        let elsewhere = response.status() == StatusCode::ACCEPTED && with_session && !asked.initialize;
+        if elsewhere && self.0.link.has_standing_stream().await {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         Err(client_error(Fault::malformed()))
@@ -186,7 +185,7 @@ impl HttpClient {
         let mut events = super::events::raw(response);
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| super::events::fault(&error))?;
-            if let Some(answer) = event.data.and_then(|data| self.correlated(&data, &asked)) {
+            if let Some(answer) = event.data.and_then(|data| self.correlated(data.as_bytes(), &asked)) {
                 return Ok(answer);
             }
         }
@@ -195,9 +194,9 @@ impl HttpClient {
 
     /// The answer to `asked` in a text, if that is what it is. An error without an id can be for
     /// nobody else.
-    fn correlated(&self, text: &str, asked: &Asked) -> Option<ServerJsonRpcMessage> {
+    fn correlated(&self, text: &[u8], asked: &Asked) -> Option<ServerJsonRpcMessage> {
         let is_mine = |id: &RequestId| wire::same_id(id, &asked.id);
-        match wire::read(text, &self.0.clocks, |id| asked.initialize && is_mine(id))? {
+        match wire::read(&wire::readable(text), &self.0.clocks, |id| asked.initialize && is_mine(id))? {
             ServerJsonRpcMessage::Response(response) if is_mine(&response.id) => {
                 Some(ServerJsonRpcMessage::response(response.result, asked.id.clone()))
             }
@@ -277,7 +276,13 @@ impl StreamableHttpClient for HttpClient {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, Error> {
-        self.guarded(self.get(uri, session_id, last_event_id, custom_headers)).await
+        let resumes = last_event_id.is_some();
+        let stream = self.guarded(self.get(uri, session_id, last_event_id, custom_headers)).await;
+        // rmcp begins the standing stream without an event id.
+        if !resumes {
+            self.0.link.standing_stream(&stream);
+        }
+        stream
     }
 }
 
@@ -364,7 +369,8 @@ fn rpc_error(body: &[u8]) -> Option<Fault> {
         #[serde(borrow)]
         error: &'a RawValue,
     }
-    let body: Body<'_> = serde_json::from_slice(body).ok()?;
+    let body = wire::readable(body);
+    let body: Body<'_> = serde_json::from_str(&body).ok()?;
     let error = wire::error_data(body.error)?;
     Some(Fault::rpc(error.code.0.into(), error.message.into_owned()))
 }

@@ -10,6 +10,7 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
 use tokio_util::sync::CancellationToken;
 
+use super::utf8::Utf8Repair;
 use super::{HttpFault, MAX_MESSAGE_BYTES, fault_of};
 use crate::failure::{Fault, McpFailureKind};
 use crate::progress::ProgressClocks;
@@ -38,12 +39,13 @@ pub(super) fn events(
 /// The events of a response as they come, none longer than [`MAX_MESSAGE_BYTES`].
 pub(super) fn raw(response: reqwest::Response) -> RawEvents {
     let mut limit = EventLimit::new(MAX_MESSAGE_BYTES);
+    let mut utf8 = Utf8Repair::default();
     let bytes = response.bytes_stream().map(move |chunk| -> Result<Bytes, HttpFault> {
         let chunk = chunk.map_err(|error| HttpFault(fault_of(&error)))?;
         if limit.exceeded_by(&chunk) {
             return Err(HttpFault(Fault::with_detail(McpFailureKind::MalformedBody, "response too long")));
         }
-        Ok(chunk)
+        Ok(utf8.piece(chunk))
     });
     SseStream::from_bytes_stream(bytes).boxed()
 }
@@ -66,8 +68,9 @@ fn tapped(mut event: Sse, clocks: &ProgressClocks) -> Sse {
         return event;
     }
     if let Some(data) = event.data.take() {
+        let data = wire::readable(data.as_bytes());
         event.data = match wire::read(&data, clocks, |_| false) {
-            Some(ServerJsonRpcMessage::Request(_)) => Some(data),
+            Some(ServerJsonRpcMessage::Request(_)) => Some(data.into_owned()),
             Some(message) => serde_json::to_string(&message).ok(),
             None => None,
         };

@@ -18,6 +18,7 @@ use crate::config::McpServerConfig;
 use crate::failure::Fault;
 use crate::open::{OpenRequests, withdrawn};
 use crate::progress::ProgressClocks;
+use crate::wire;
 
 /// Why the event stream could not be started.
 pub(crate) enum Start {
@@ -117,7 +118,9 @@ impl Transport<RoleClient> for SseTransport {
                 Ok(event) => {
                     let data =
                         event.data.filter(|_| matches!(event.event.as_deref(), None | Some("" | "message")));
-                    if let Some(message) = data.and_then(|data| self.open.read(&data)) {
+                    if let Some(message) =
+                        data.and_then(|data| self.open.read(&wire::readable(data.as_bytes())))
+                    {
                         return Some(message);
                     }
                 }
