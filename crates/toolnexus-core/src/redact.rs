@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(redact_body(&body), body.replace("\"o\"", "\"«redacted»\""));
     }
 
-    // CLIENT-106: found by fuzzing
+    // CLIENT-106: a key may be spelled with escapes
     #[test]
     fn a_key_spelled_with_escapes_is_the_same_key() {
         assert_eq!(redact_body(r#"{"user\u005fid":"user_2abc"}"#), r#"{"user_id":"«redacted»"}"#);

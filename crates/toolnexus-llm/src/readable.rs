@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// How deep foreign JSON may be nested.
 ///
@@ -20,6 +21,36 @@ pub(crate) fn readable(json: &[u8]) -> Result<(), serde_json::Error> {
     Within(MAX_DEPTH).deserialize(&mut reader)?;
     reader.end()
 }
+
+/// [`readable`] for text that was skipped over as JSON already.
+pub(crate) fn readable_raw(raw: &RawValue) -> Result<(), serde_json::Error> {
+    let json = raw.get().as_bytes();
+    if plain(json) { Ok(()) } else { readable(json) }
+}
+
+/// Whether text that is known to be JSON holds nothing that could make it unreadable: too few
+/// brackets to be nested too deep, no surrogate escape, no exponent and no number of that many
+/// digits. Most messages are plain, and this look is much cheaper than reading them.
+fn plain(json: &[u8]) -> bool {
+    let (mut brackets, mut digits, mut before) = (0_usize, 0_usize, 0_u8);
+    for byte in json {
+        match byte {
+            b'[' | b'{' => brackets += 1,
+            b'e' | b'E' if before.is_ascii_digit() => return false,
+            b'u' if before == b'\\' => return false,
+            _ => {}
+        }
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        if brackets >= MAX_DEPTH || digits > MAX_DIGITS {
+            return false;
+        }
+        before = *byte;
+    }
+    true
+}
+
+/// More digits than this may be a number out of range.
+const MAX_DIGITS: usize = 300;
 
 /// Refuses a value that is nested too deep.
 pub(crate) fn not_too_deep(value: &Value) -> Result<(), String> {
@@ -138,6 +169,18 @@ mod tests {
                     .prop_map(|map| Value::Object(map.into_iter().collect())),
             ]
         })
+    }
+
+    // The quick look lets through only what the whole reading does.
+    #[test]
+    fn the_quick_look_is_never_wrong() {
+        for json in [r#"{"a":"\ud83e"}"#, r#"{"a":9e888}"#, r#"[1.5E999]"#] {
+            let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+            assert_eq!(readable_raw(&raw).is_ok(), readable(json.as_bytes()).is_ok(), "{json}");
+        }
+        let long = format!("[{}]", "9".repeat(400));
+        let raw: Box<RawValue> = serde_json::from_str(&long).unwrap();
+        assert!(readable_raw(&raw).is_err());
     }
 
     proptest! {

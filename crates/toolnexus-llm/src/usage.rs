@@ -37,7 +37,10 @@ impl Usage {
     /// tokens; the other styles do.
     pub const fn context_tokens(&self, style: Style) -> u64 {
         match style {
-            Style::Anthropic => self.prompt_tokens + self.cache_read_tokens + self.cache_write_tokens,
+            Style::Anthropic => self
+                .prompt_tokens
+                .saturating_add(self.cache_read_tokens)
+                .saturating_add(self.cache_write_tokens),
             Style::OpenAI | Style::Gemini => self.prompt_tokens,
         }
     }

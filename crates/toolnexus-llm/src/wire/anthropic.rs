@@ -18,7 +18,7 @@ use super::body::Field;
 use super::lenient::{Count, Text};
 use super::parts::{PartEncoder, Provenance, as_part, parts_of, with_content};
 use super::{RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
-use crate::readable::readable;
+use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Transcript, Usage};
 
@@ -133,8 +133,7 @@ impl Wire for Anthropic {
         let answer: Answer<'_> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is not a message ({error})")))?;
         let raw = answer.content.ok_or_else(|| Unreadable("it has no content".into()))?;
-        readable(raw.get().as_bytes())
-            .map_err(|error| Unreadable(format!("its content cannot be used ({error})")))?;
+        readable_raw(raw).map_err(|error| Unreadable(format!("its content cannot be used ({error})")))?;
         let blocks: Vec<Block<'_>> = serde_json::from_str(raw.get())
             .map_err(|error| Unreadable(format!("its content is no list of blocks ({error})")))?;
         let mut text = String::new();

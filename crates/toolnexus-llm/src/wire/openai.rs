@@ -18,7 +18,7 @@ use super::body::Field;
 use super::lenient::{Count, Text};
 use super::parts::{PartEncoder, Provenance, encoded, parts_of, with_content};
 use super::{RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
-use crate::readable::readable;
+use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Usage};
 
@@ -119,7 +119,7 @@ impl Wire for OpenAi {
             .and_then(|choices| choices.into_iter().next())
             .ok_or_else(|| Unreadable("it has no choices".into()))?;
         let raw = choice.message.ok_or_else(|| Unreadable("it has no choices[0].message".into()))?;
-        readable(raw.get().as_bytes())
+        readable_raw(raw)
             .map_err(|error| Unreadable(format!("its choices[0].message cannot be used ({error})")))?;
         let read: Assistant<'_> = serde_json::from_str(raw.get())
             .map_err(|error| Unreadable(format!("its choices[0].message is no message ({error})")))?;
