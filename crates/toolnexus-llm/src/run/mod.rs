@@ -335,7 +335,9 @@ impl Run {
     fn request_answered(&mut self, request_id: &str, answer: Answer) -> bool {
         let asking = self.open.iter_mut().find(|call| call.asks(request_id));
         let Some(call) = asking else { return false };
-        call.answer = Some(answer);
+        // A granted answer has no reason, on paper neither: a replay must give the same run.
+        let reason = if answer.ok { None } else { answer.reason };
+        call.answer = Some(Answer { reason, ..answer });
         call.phase = Phase::Planned;
         true
     }
