@@ -35,11 +35,10 @@ where
     Fut: Future + Send + 'static,
     Fut::Output: IntoToolOutcome,
 {
-    let tool = Tool::new(name, run).description(description).source(ToolSource::Native);
-    match input_schema {
-        Some(schema) => tool.input_schema(schema),
-        None => tool,
-    }
+    Tool::new(name, run)
+        .description(description)
+        .source(ToolSource::Native)
+        .input_schema(input_schema.unwrap_or_default())
 }
 
 /// A tool from a plain function, for work that never waits. See [`define_tool`].

@@ -43,15 +43,15 @@ impl Message {
     pub fn from_json(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         readable(&json)?;
-        Ok(Message::from_valid_json(json))
+        Ok(Message::of_json(json, None))
     }
 
-    /// A message from text that is known to be JSON.
-    pub(crate) fn from_valid_json(json: Bytes) -> Self {
+    /// A message from text that is known to be JSON, and what is known of content parts in it.
+    fn of_json(json: Bytes, holds_parts: Option<bool>) -> Self {
         Message(Arc::new(Forms {
             json: OnceLock::from(json),
             value: OnceLock::new(),
-            parts: OnceLock::new(),
+            parts: holds_parts.map_or_else(OnceLock::new, OnceLock::from),
         }))
     }
 
@@ -59,20 +59,12 @@ impl Message {
     /// content parts are in it, so nobody will look for them.
     pub(crate) fn of_wire(value: &impl Serialize, holds_parts: bool) -> Self {
         let json = serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec());
-        Message(Arc::new(Forms {
-            json: OnceLock::from(Bytes::from(json)),
-            value: OnceLock::new(),
-            parts: OnceLock::from(holds_parts),
-        }))
+        Message::of_json(json.into(), Some(holds_parts))
     }
 
     /// A model's message, which holds blocks of the provider's and never content parts.
     pub(crate) fn of_model(json: Bytes) -> Self {
-        Message(Arc::new(Forms {
-            json: OnceLock::from(json),
-            value: OnceLock::new(),
-            parts: OnceLock::from(false),
-        }))
+        Message::of_json(json, Some(false))
     }
 
     /// The message as a JSON value.
