@@ -69,12 +69,25 @@ fn parent(pid: u32) -> Option<u32> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_child_is_seen_until_it_is_reaped() {
         let value = std::process::id().to_string();
-        let mut child = Command::new("sleep").arg("300").env("TOOLNEXUS_TEST", &value).spawn().unwrap();
+        let mut child = Command::new("cat")
+            .env("TOOLNEXUS_TEST", &value)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A spawn returns while the kernel may still be laying out the new program: its environment
+        // can be read as empty until the program runs, which an answer proves.
+        child.stdin.as_mut().unwrap().write_all(b"running\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+        assert_eq!(answer, "running\n");
+
         assert!(descendants().contains(&child.id()));
         assert_eq!(with_variable("TOOLNEXUS_TEST", &value), BTreeSet::from([child.id()]));
         child.kill().unwrap();
