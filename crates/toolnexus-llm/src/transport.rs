@@ -37,7 +37,11 @@ impl ReqwestTransport {
         let builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true);
+            .tcp_nodelay(true)
+            // A compressed stream arrives in lumps, and model answers are small.
+            .no_gzip()
+            .no_brotli()
+            .no_deflate();
         let client = if direct { builder.no_proxy() } else { builder }
             .build()
             .map_err(|error| describe("no HTTP client could be set up", error))?;

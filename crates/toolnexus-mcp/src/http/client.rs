@@ -59,6 +59,10 @@ impl HttpClient {
     ) -> Result<Self, Fault> {
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::custom(redirect))
+            // A compressed event stream arrives in lumps.
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
             .user_agent(concat!("toolnexus/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|_| Fault::with_detail(McpFailureKind::Config, "no http client"))?;

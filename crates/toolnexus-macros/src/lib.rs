@@ -1,0 +1,1 @@
+//! `#[tool]` and `#[tools]`: Rust functions as tools of toolnexus.
