@@ -21,8 +21,10 @@ pub mod json;
 mod naming;
 mod native;
 pub mod redact;
+mod reporter;
 mod result;
 mod style;
+mod suspended;
 mod suspension;
 mod tool;
 mod toolkit;
@@ -31,8 +33,10 @@ pub use content::{ContentPart, PartKind};
 pub use context::ToolContext;
 pub use naming::sanitize;
 pub use native::{TypedToolFn, define_sync_tool, define_tool, define_typed_tool, schema_of};
+pub use reporter::{LogLevel, Reporter, Reports, ToolReport, UnknownLogLevel, report_channel};
 pub use result::{IntoToolOutcome, IntoToolResult, Json, ToolResult};
 pub use style::Style;
+pub use suspended::Suspended;
 pub use suspension::{
     Answer, Request, WaitFor, answer_declined, answer_output, auth_required, new_request_id, pending,
     pending_of, pending_with_output,

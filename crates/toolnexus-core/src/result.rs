@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ContentPart;
+use crate::suspended::suspension;
 
 /// The outcome of one tool call.
 ///
@@ -156,7 +157,8 @@ macro_rules! by_json {
 by_json!(f32, f64);
 
 /// What a tool function may return: a [`ToolResult`], or a `Result` of anything
-/// [`IntoToolResult`] and any displayable error. The error's text is the failure's output.
+/// [`IntoToolResult`] and any displayable error. The error's text is the failure's output, but for
+/// [`Suspended`](crate::Suspended), bare or boxed, which suspends the call.
 pub trait IntoToolOutcome {
     /// Converts the outcome.
     fn into_outcome(self) -> ToolResult;
@@ -168,11 +170,11 @@ impl IntoToolOutcome for ToolResult {
     }
 }
 
-impl<R: IntoToolResult, E: Display> IntoToolOutcome for Result<R, E> {
+impl<R: IntoToolResult, E: Display + 'static> IntoToolOutcome for Result<R, E> {
     fn into_outcome(self) -> ToolResult {
         match self {
             Ok(value) => value.into_tool_result(),
-            Err(error) => ToolResult::failure(error),
+            Err(error) => suspension(&error).unwrap_or_else(|| ToolResult::failure(error)),
         }
     }
 }
