@@ -22,7 +22,8 @@ impl Floor {
     pub(crate) fn new(origin: &str, recorded: &[RecordedRequest]) -> Result<Self, BoxError> {
         let requests =
             recorded.iter().map(|request| Prepared::new(origin, request)).collect::<Result<_, _>>()?;
-        let client = reqwest::Client::builder().tcp_nodelay(true).no_gzip().no_brotli().no_deflate().build()?;
+        let client =
+            reqwest::Client::builder().tcp_nodelay(true).no_gzip().no_brotli().no_deflate().build()?;
         Ok(Floor { client, requests })
     }
 

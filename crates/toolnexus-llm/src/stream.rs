@@ -53,6 +53,22 @@ pub enum StreamEvent {
         /// What it asks.
         request: Request,
     },
+    /// A running tool tells how far it has come. At any time between a call's `ToolCall` and its
+    /// `ToolResult`; of reports that come faster than events are taken, only the newest.
+    ToolProgress {
+        /// The model's id for the call.
+        id: String,
+        /// The tool.
+        name: String,
+        /// What has been done, in the tool's own unit.
+        progress: f64,
+        /// What there is to do, in the same unit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total: Option<f64>,
+        /// What is being done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
     /// A call has its final result.
     ToolResult {
         /// The model's id for the call.

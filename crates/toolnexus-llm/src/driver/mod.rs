@@ -46,6 +46,11 @@ impl Events {
         }
     }
 
+    /// Whether anybody wants more than the text.
+    const fn has_listener(&self) -> bool {
+        matches!(self, Events::Sink(_) | Events::Queue(_))
+    }
+
     /// Tells a piece of text.
     fn tell_text(&self, text: &str) {
         match self {

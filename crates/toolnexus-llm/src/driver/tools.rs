@@ -4,12 +4,16 @@
 //! been settled is the one whose suspension is resolved next, while later calls may still run.
 
 use std::collections::HashSet;
+use std::future::ready;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
-use toolnexus_core::{Answer, BoxError, BoxFuture, Request, ToolContext, ToolResult, new_request_id};
+use toolnexus_core::{
+    Answer, BoxError, BoxFuture, Reporter, Reports, Request, ToolContext, ToolReport, ToolResult,
+    new_request_id, report_channel,
+};
 use tracing::Instrument as _;
 
 use super::{Driver, Events};
@@ -28,7 +32,28 @@ pub(super) enum Turn {
 /// What a running future came to.
 enum Ended {
     Call(usize, ToolResult),
+    /// Nothing yet: the call told something, and goes on in the future that comes with it.
+    Report(usize, ToolReport, BoxFuture<'static, Ended>),
     Answer(usize, String, Result<Answer, BoxError>),
+}
+
+/// A call whose reports are wanted: it ends once for each of them, and at last with its result.
+fn reporting(
+    index: usize,
+    mut call: BoxFuture<'static, Ended>,
+    mut reports: Reports,
+) -> BoxFuture<'static, Ended> {
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            ended = &mut call => match reports.take_one() {
+                // What the tool said last is told before its result.
+                Some(report) => Ended::Report(index, report, reporting(index, Box::pin(ready(ended)), reports)),
+                None => ended,
+            },
+            Some(report) = reports.next() => Ended::Report(index, report, reporting(index, call, reports)),
+        }
+    })
 }
 
 /// Gives the run the answers it can take. It takes an answer for the first call that asks under
@@ -113,6 +138,14 @@ impl Driver {
                     results.note(&event);
                     run.take(event)?;
                 }
+                Some(Ended::Report(index, report, rest)) => {
+                    running.push(rest);
+                    self.tell_report(run, index, report);
+                    // A listener that is slow, or a tool that reports in a tight loop, must not keep
+                    // this future from giving way.
+                    self.events.taken().await;
+                    tokio::task::yield_now().await;
+                }
                 Some(Ended::Answer(index, request_id, answer)) => {
                     // A resolver may end its ask by failing when it hears of the cancel.
                     self.check_cancelled()?;
@@ -157,12 +190,19 @@ impl Driver {
         let index = planned.index;
         let name = planned.call.name.clone();
         let args = Value::Object((**planned.args).clone());
+        let (reporter, reports) = if self.events.has_listener() {
+            let (reporter, reports) = report_channel();
+            (reporter, Some(reports))
+        } else {
+            (Reporter::default(), None)
+        };
         let context = ToolContext {
             cancel: self.cancel.clone(),
             timeout_ms: None,
             answer: planned.answer.cloned(),
             call_id: planned.call.id.clone(),
             data: self.data.clone(),
+            reporter,
             ..Default::default()
         };
         let span = tracing::info_span!(
@@ -180,7 +220,24 @@ impl Driver {
             };
             Ended::Call(index, result)
         };
-        Box::pin(run.instrument(span))
+        let call: BoxFuture<'static, Ended> = Box::pin(run.instrument(span));
+        match reports {
+            Some(reports) => reporting(index, call, reports),
+            None => call,
+        }
+    }
+
+    fn tell_report(&self, run: &Run, index: usize, report: ToolReport) {
+        // Log lines are for callers over a protocol; a run has no event for them.
+        let ToolReport::Progress { progress, total, message } = report else { return };
+        let Some(call) = run.open_calls().nth(index) else { return };
+        self.events.tell(|| StreamEvent::ToolProgress {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            progress,
+            total,
+            message,
+        });
     }
 
     /// The open requests whose turn it is and that were not asked: the one that is next in call
