@@ -21,6 +21,7 @@ pub mod json;
 mod naming;
 mod native;
 pub mod redact;
+mod relay;
 mod reporter;
 mod result;
 mod style;
@@ -33,13 +34,17 @@ pub use content::{ContentPart, PartKind};
 pub use context::ToolContext;
 pub use naming::sanitize;
 pub use native::{TypedToolFn, define_sync_tool, define_tool, define_typed_tool, schema_of};
+pub use relay::{
+    RELAY_KIND, RelayCall, RelayResult, is_relay_request, merged_relay_requests, relay_answer,
+    relay_calls_of, relay_result_for, relay_tool,
+};
 pub use reporter::{LogLevel, Reporter, Reports, ToolReport, UnknownLogLevel, report_channel};
 pub use result::{IntoToolOutcome, IntoToolResult, Json, ToolResult};
 pub use style::Style;
 pub use suspended::Suspended;
 pub use suspension::{
-    Answer, Request, WaitFor, answer_declined, answer_output, auth_required, new_request_id, pending,
-    pending_of, pending_with_output,
+    Answer, NotAString, Request, WaitFor, answer_declined, answer_output, answer_output_error,
+    answer_output_value, auth_required, new_request_id, pending, pending_of, pending_with_output,
 };
 pub use tool::{Tool, ToolHints, ToolOrigin, ToolSource};
 pub use toolkit::{Snapshot, SourceHandle, SourceStatus, Toolkit, ToolkitParts};

@@ -163,11 +163,54 @@ pub fn new_request_id() -> String {
     format!("sus-{now}-{}", COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// An answer that grants `output` as the text the tool asked for.
+/// The key of an answer's data that holds the text the tool asked for.
+pub(crate) const ANSWER_OUTPUT: &str = "output";
+
+/// The key that says that this text is an error.
+pub(crate) const ANSWER_OUTPUT_ERROR: &str = "isError";
+
+/// What a text that is none is called.
+pub(crate) const fn not_a_string() -> &'static str {
+    "toolnexus: Answer output must be a string"
+}
+
+/// An answer that grants `output` as the text the tool asked for. The empty text is one too.
 pub fn answer_output(id: impl Into<String>, output: impl Into<String>) -> Answer {
-    let mut data = Map::new();
-    data.insert("output".into(), Value::String(output.into()));
+    let data = Map::from_iter([(ANSWER_OUTPUT.to_owned(), Value::String(output.into()))]);
     Answer { id: id.into(), ok: true, data: Some(data), reason: None }
+}
+
+/// [`answer_output`] for a text that says what went wrong: the call's result is an error.
+///
+/// ```
+/// let answer = toolnexus_core::answer_output_error("r", "no such city");
+/// assert_eq!(answer.data.unwrap()["isError"], true);
+/// ```
+pub fn answer_output_error(id: impl Into<String>, output: impl Into<String>) -> Answer {
+    let mut answer = answer_output(id, output);
+    answer.data.get_or_insert_default().insert(ANSWER_OUTPUT_ERROR.to_owned(), Value::Bool(true));
+    answer
+}
+
+/// The text of an answer was not text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", not_a_string())]
+pub struct NotAString;
+
+/// [`answer_output`] for a value that somebody else made.
+///
+/// # Errors
+/// [`NotAString`]: nothing is made into text, so that no `[object]` reaches a model.
+///
+/// ```
+/// use serde_json::json;
+/// use toolnexus_core::{answer_output, answer_output_value};
+/// assert_eq!(answer_output_value("r", &json!("text")), Ok(answer_output("r", "text")));
+/// let error = answer_output_value("r", &json!(7)).unwrap_err();
+/// assert_eq!(error.to_string(), "toolnexus: Answer output must be a string");
+/// ```
+pub fn answer_output_value(id: impl Into<String>, output: &Value) -> Result<Answer, NotAString> {
+    output.as_str().map(|output| answer_output(id, output)).ok_or(NotAString)
 }
 
 /// An answer that declines, with a reason or without.
@@ -252,6 +295,20 @@ mod tests {
     fn generated_ids_are_unique() {
         let ids: std::collections::HashSet<_> = (0..1000).map(|_| new_request_id()).collect();
         assert_eq!(ids.len(), 1000);
+    }
+
+    // SUSPEND-11
+    #[test]
+    fn a_granted_text_may_be_an_error_and_must_be_text() {
+        let json = |answer: Answer| serde_json::to_string(&answer).unwrap();
+        assert_eq!(json(answer_output("r", "x")), r#"{"id":"r","ok":true,"data":{"output":"x"}}"#);
+        let error = r#"{"id":"r","ok":true,"data":{"output":"x","isError":true}}"#;
+        assert_eq!(json(answer_output_error("r", "x")), error);
+        assert_eq!(answer_output_value("r", &json!("")), Ok(answer_output("r", "")));
+        for value in [json!(null), json!(1), json!({"output": "x"}), json!(["x"])] {
+            let error = answer_output_value("r", &value).unwrap_err();
+            assert_eq!(error.to_string(), "toolnexus: Answer output must be a string");
+        }
     }
 
     // SUSPEND-10, SUSPEND-12

@@ -41,6 +41,15 @@ pub fn builtins_enabled(cfg: Option<&BuiltinsConfig>) -> bool {
     cfg.is_none_or(|cfg| cfg.disabled != Some(true) && cfg.enabled != Some(false))
 }
 
+/// Whether a name belongs to a built-in tool, one that must be asked for or is yet to come included.
+///
+/// ```
+/// assert!(toolnexus_tools::is_builtin_name("apply_patch"));
+/// ```
+pub fn is_builtin_name(name: &str) -> bool {
+    CONTRACT_NAMES.contains(&name)
+}
+
 /// Every built-in tool, toggles not consulted, in the order of [`BUILTIN_NAMES`].
 ///
 /// Never fails: without a shell, the calls of `bash` do.

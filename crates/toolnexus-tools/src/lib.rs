@@ -45,5 +45,7 @@ mod read;
 mod search;
 mod shell;
 
-pub use catalogue::{BUILTIN_NAMES, builtins_enabled, create_builtin_tools, select_builtins};
+pub use catalogue::{
+    BUILTIN_NAMES, builtins_enabled, create_builtin_tools, is_builtin_name, select_builtins,
+};
 pub use config::{BuiltinLimits, BuiltinsConfig, BuiltinsError};

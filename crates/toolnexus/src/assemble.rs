@@ -1,17 +1,17 @@
 //! `create_toolkit`: every source loaded, isolated from the others, in a fixed order.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::{SourceHandle, SourceStatus, Tool, Toolkit, ToolkitParts};
+use toolnexus_core::{SourceHandle, SourceStatus, Tool, ToolSource, Toolkit, ToolkitParts};
 use toolnexus_mcp::{
     LoadMcpOptions, McpConfig, McpContext, McpSource, load_mcp_with_context, parse_mcp_config,
 };
 use toolnexus_skills::{LoadSkillsOptions, SkillDef, SkillSource, fold_disabled, load_skills_with};
-use toolnexus_tools::{BuiltinsConfig, builtins_enabled, select_builtins};
+use toolnexus_tools::{BuiltinsConfig, builtins_enabled, is_builtin_name, select_builtins};
 
 use crate::{Error, ToolkitOptions};
 
@@ -30,13 +30,15 @@ use crate::{Error, ToolkitOptions};
 /// ```
 ///
 /// # Errors
-/// [`Error::Cancelled`] when the options' token fires, and [`Error::Builtins`] for a configuration
-/// of the built-in tools that cannot be carried out.
+/// [`Error::Cancelled`] when the options' token fires, [`Error::Builtins`] for a configuration of the
+/// built-in tools that cannot be carried out, and [`Error::RelayCollision`] for a relay tool with the
+/// name of a built-in one.
 pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     let cancel = options.cancel.clone().unwrap_or_default();
     if cancel.is_cancelled() {
         return Err(Error::Cancelled);
     }
+    check_relay_names(&options.extra_tools)?;
     let mut errors = BTreeMap::new();
     let config = options.mcp_config.as_ref().and_then(|input| {
         parse_mcp_config(input).map_err(|error| note(&mut errors, "<config>", &error.to_string())).ok()
@@ -87,6 +89,16 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     parts.tools.extend(options.extra_tools);
     without(&mut parts.tools, &options.disable_tools);
     Ok(Toolkit::from_parts(parts))
+}
+
+fn check_relay_names(extra_tools: &[Tool]) -> Result<(), Error> {
+    let relays = extra_tools.iter().filter(|tool| tool.source == ToolSource::Relay);
+    let names = relays.map(|tool| tool.name.as_str()).filter(|name| is_builtin_name(name));
+    let names: BTreeSet<&str> = names.collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(Error::RelayCollision { names: names.into_iter().map(str::to_owned).collect() })
 }
 
 /// Records why a source failed, and says it once.

@@ -10,6 +10,17 @@ pub enum Error {
     /// The `cancel` token of the options fired; nothing is left running.
     #[error("loading the toolkit was cancelled")]
     Cancelled,
+    /// Relay tools among the `extra_tools` have names of built-in tools, which a model knows and
+    /// would expect to be executed here. Given even when the built-in tools are off.
+    #[error(
+        "toolnexus: relay tool name collides with a built-in tool: [{}]; rename the relay tool, for example \
+         by a prefix of its origin",
+        .names.join(", ")
+    )]
+    RelayCollision {
+        /// The names, sorted.
+        names: Vec<String>,
+    },
     /// The built-in tools are configured in a way that cannot be carried out. A restriction that
     /// is not understood must not leave a tool armed.
     #[error(transparent)]

@@ -46,11 +46,11 @@ pub use options::ToolkitOptions;
 pub use sources::ToolkitSources;
 
 pub use toolnexus_core::{
-    Answer, BoxError, BoxFuture, ContentPart, IntoToolOutcome, IntoToolResult, Json, PartKind, Request,
-    Snapshot, SourceHandle, SourceStatus, Style, Tool, ToolContext, ToolHints, ToolOrigin, ToolResult,
-    ToolSource, Toolkit, ToolkitParts, WaitFor, adapters, answer_declined, answer_output, auth_required,
-    define_sync_tool, define_tool, define_typed_tool, new_request_id, pending, pending_of,
-    pending_with_output, sanitize,
+    Answer, BoxError, BoxFuture, ContentPart, IntoToolOutcome, IntoToolResult, Json, LogLevel, PartKind,
+    Request, Snapshot, SourceHandle, SourceStatus, Style, Suspended, Tool, ToolContext, ToolHints,
+    ToolOrigin, ToolResult, ToolSource, Toolkit, ToolkitParts, WaitFor, adapters, answer_declined,
+    answer_output, auth_required, define_sync_tool, define_tool, define_typed_tool, new_request_id, pending,
+    pending_of, pending_with_output, relay_tool, sanitize,
 };
 pub use toolnexus_llm::{
     Client, ClientError, ClientOptions, Conversation, Prompt, RunOptions, RunResult, RunStatus, RunStream,
@@ -90,9 +90,16 @@ pub mod native {
 /// Tools that ask, and the answers they get.
 pub mod suspension {
     pub use toolnexus_core::{
-        Answer, Request, WaitFor, answer_declined, answer_output, auth_required, new_request_id, pending,
-        pending_of, pending_with_output,
+        Answer, NotAString, RELAY_KIND, RelayCall, RelayResult, Request, Suspended, WaitFor, answer_declined,
+        answer_output, answer_output_error, answer_output_value, auth_required, is_relay_request,
+        new_request_id, pending, pending_of, pending_with_output, relay_answer, relay_calls_of,
+        relay_result_for, relay_tool,
     };
+}
+
+/// What tools tell while they work, for programs that run tools themselves.
+pub mod reports {
+    pub use toolnexus_core::{LogLevel, Reporter, Reports, ToolReport, UnknownLogLevel, report_channel};
 }
 
 /// What a first program needs.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus::skills::SkillDef;
 use toolnexus::{
     BuiltinsConfig, McpConfigInput, SourceStatus, Tool, ToolSource, ToolkitOptions, ToolkitSources as _,
-    create_toolkit, define_tool,
+    create_toolkit, define_tool, relay_tool,
 };
 use toolnexus_testkit::mcp::{FixtureTool, McpFixture};
 
@@ -207,6 +207,20 @@ async fn a_restriction_that_is_not_understood_is_an_error() {
     let options = ToolkitOptions { mcp_config: Some(McpConfigInput::Value(document)), ..Default::default() };
     let error = create_toolkit(options).await.unwrap_err().to_string();
     assert!(error.contains("builtins.tools.bash"), "{error}");
+}
+
+// CORE-137, SUSPEND-38: a relay tool must not pose as a built-in one, on or off
+#[tokio::test]
+async fn a_relay_tool_cannot_have_the_name_of_a_built_in_tool() {
+    for builtins in [None, Some(BuiltinsConfig::off())] {
+        let extra_tools = ["read", "mine", "apply_patch", "read"].map(|name| relay_tool(name, "", None));
+        let options = ToolkitOptions { builtins, extra_tools: extra_tools.to_vec(), ..Default::default() };
+        let error = create_toolkit(options).await.map(|_| ()).unwrap_err().to_string();
+        let start = "toolnexus: relay tool name collides with a built-in tool: [apply_patch, read]; rename";
+        assert!(error.starts_with(start), "{error}");
+    }
+    let options = ToolkitOptions { extra_tools: vec![relay_tool("mine", "", None)], ..Default::default() };
+    assert!(create_toolkit(options).await.unwrap().get("mine").is_some());
 }
 
 // CORE-56, MCP-20, D11, cases 22 and 23

@@ -126,6 +126,7 @@ impl Driver {
                     }
                     // Nobody to ask: the others are awaited, then the run halts here.
                     None if running.is_empty() => {
+                        let request = run.halting_request().unwrap_or(request);
                         self.events.tell(|| StreamEvent::Pending { request });
                         return Ok(Turn::Halted);
                     }

@@ -36,7 +36,9 @@ mod turn;
 
 use std::sync::Arc;
 
-use toolnexus_core::{Answer, Request, Style, ToolResult, pending_of};
+use toolnexus_core::{
+    Answer, Request, Style, ToolResult, is_relay_request, merged_relay_requests, pending_of,
+};
 
 pub use error::RunError;
 pub use event::{Args, ModelAnswer, ModelCall, RunEvent, RunStarted};
@@ -421,15 +423,28 @@ impl Run {
         RunEvent::Suspended { index, request, output: result.output }
     }
 
+    /// What a run that has nobody to ask stops with: the first open request, in call order. If that
+    /// is the request of a relay tool, it holds the relay calls of the whole turn, so that one answer
+    /// can settle them together.
+    ///
+    /// `None` while nothing is suspended, or while a call before it has no result yet.
+    pub fn halting_request(&self) -> Option<Request> {
+        let open = self.open.get(self.first_unfinished()?..)?;
+        let suspended = |call: &OpenCall| matches!(call.phase, Phase::Suspended { .. });
+        let first = open.first().filter(|call| suspended(call))?.request.as_ref()?;
+        let asked = open.iter().filter(|call| suspended(call)).filter_map(|call| call.request.as_ref());
+        let relayed = asked.filter(|request| is_relay_request(request));
+        let merged = if is_relay_request(first) { merged_relay_requests(relayed) } else { None };
+        Some(merged.unwrap_or_else(|| first.clone()))
+    }
+
     /// The result of stopping at the first open request, in call order: for a driver that has
     /// nobody to ask. Calls after it are dropped, as if they had not been made yet.
     ///
     /// `None` while nothing is suspended, or while a call before it has no result yet.
     pub fn halted(mut self) -> Option<RunResult> {
-        let at = self.open.iter().position(|call| call.result().is_none())?;
-        if !self.open.get(at).is_some_and(|call| matches!(call.phase, Phase::Suspended { .. })) {
-            return None;
-        }
+        let request = self.halting_request()?;
+        let at = self.first_unfinished()?;
         let mut open = std::mem::take(&mut self.open);
         open.truncate(at + 1);
         for call in &mut open {
@@ -437,15 +452,14 @@ impl Run {
                 call.phase = Phase::Finished(Arc::new(ToolResult::failure(std::mem::take(output))));
             }
         }
-        let request = open.get(at).and_then(|call| call.request.clone());
-        let text = request.as_ref().map(|request| request.prompt.clone()).unwrap_or_default();
+        let text = request.prompt.clone();
         self.open = open;
         // The limit says nothing about a run that waits.
         self.max_turns = u32::MAX;
         self.close_turn();
         self.end(RunStatus::Pending, None, text);
         let mut result = *self.outcome?;
-        result.pending = request;
+        result.pending = Some(request);
         Some(result)
     }
 
