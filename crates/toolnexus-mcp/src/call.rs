@@ -52,7 +52,7 @@ impl RemoteTool {
             _ => Map::new(),
         };
         let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
-        let meta = context.idempotency_key.map(|key| {
+        let meta = context.idempotency_key.clone().map(|key| {
             let mut meta = RequestMetaObject::new();
             meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::String(key));
             meta
@@ -62,7 +62,7 @@ impl RemoteTool {
             limits.idle = Duration::from_millis(timeout);
         }
         let call = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let raw = request(&self.live, call, meta, limits, Some(&context.cancel)).await?;
+        let raw = request(&self.live, call, meta, limits, Some(&context)).await?;
         tool_result(&raw)
     }
 

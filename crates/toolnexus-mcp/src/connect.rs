@@ -14,8 +14,8 @@ use crate::config::{McpServerConfig, ServerKind};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{self, Start};
+use crate::in_flight::CallsInFlight;
 use crate::live::{Live, Wire, settle};
-use crate::progress::ProgressClocks;
 use crate::request::span;
 use crate::stdio::StdioTransport;
 
@@ -64,13 +64,13 @@ pub(crate) async fn connect(
     if config.kind == ServerKind::Remote {
         return reach_remote(config, tasks).await;
     }
-    let clocks = Arc::new(ProgressClocks::default());
+    let calls = Arc::new(CallsInFlight::default());
     let (child, pipes) = ChildProcess::spawn(config, default_inherit, tasks.token())
         .map_err(|fault| failed(fault, McpPhase::Connect))?;
     let down = Arc::default();
     let transport =
-        StdioTransport::new(pipes, child.view(), Arc::clone(&clocks), Arc::clone(&down), tasks.token());
-    handshake(config, transport, Wire::Stdio { child, down }, clocks, tasks).await
+        StdioTransport::new(pipes, child.view(), Arc::clone(&calls), Arc::clone(&down), tasks.token());
+    handshake(config, transport, Wire::Stdio { child, down }, calls, tasks).await
 }
 
 /// Tries the transport that the entry asks for, and the other one where the server says that it
@@ -102,9 +102,9 @@ struct Refused {
 }
 
 async fn reach_streamable(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Refused> {
-    let clocks = Arc::new(ProgressClocks::default());
+    let calls = Arc::new(CallsInFlight::default());
     let (transport, link) =
-        http::transport(config, Arc::clone(&clocks), tasks.token()).map_err(|fault| Refused {
+        http::transport(config, Arc::clone(&calls), tasks.token()).map_err(|fault| Refused {
             unreached: Unreached {
                 failure: fault.at(&config.name, McpPhase::Config, Vec::new()),
                 stderr: Vec::new(),
@@ -112,18 +112,18 @@ async fn reach_streamable(config: &McpServerConfig, tasks: &TaskTracker) -> Resu
             not_there: false,
         })?;
     let seen = link.clone();
-    handshake(config, transport, Wire::Http(link), clocks, tasks)
+    handshake(config, transport, Wire::Http(link), calls, tasks)
         .await
         .map_err(|unreached| Refused { unreached, not_there: seen.says_other_transport() })
 }
 
 async fn reach_sse(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Refused> {
-    let clocks = Arc::new(ProgressClocks::default());
+    let calls = Arc::new(CallsInFlight::default());
     let limit = Duration::from_millis(config.timeout_ms);
-    let starting = http::start_sse(config, Arc::clone(&clocks), tasks.token());
+    let starting = http::start_sse(config, Arc::clone(&calls), tasks.token());
     let (fault, not_there) = match timeout(limit, starting).await {
         Ok(Ok((transport, link))) => {
-            return handshake(config, transport, Wire::Http(link), clocks, tasks)
+            return handshake(config, transport, Wire::Http(link), calls, tasks)
                 .await
                 .map_err(|unreached| Refused { unreached, not_there: false });
         }
@@ -139,7 +139,7 @@ async fn handshake<T>(
     config: &McpServerConfig,
     transport: T,
     wire: Wire,
-    clocks: Arc<ProgressClocks>,
+    calls: Arc<CallsInFlight>,
     tasks: &TaskTracker,
 ) -> Result<Connected, Unreached>
 where
@@ -151,7 +151,7 @@ where
     let fault = match timeout(limit, serve_client(Handler, transport)).await {
         Ok(Ok(service)) => {
             let peer = service.peer().peer_info();
-            let live = Arc::new(Live::new(&config.name, service, clocks, wire, tasks.clone()));
+            let live = Arc::new(Live::new(&config.name, service, calls, wire, tasks.clone()));
             return Ok(match peer {
                 Some(peer) => Connected {
                     info: peer.server_info.as_ref().map_or_else(McpServerInfo::default, |info| {

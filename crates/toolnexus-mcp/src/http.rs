@@ -22,7 +22,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
-use crate::progress::ProgressClocks;
+use crate::in_flight::CallsInFlight;
 pub(crate) use client::HttpClient;
 pub(crate) use sse::{Start, start as start_sse};
 
@@ -133,11 +133,11 @@ impl HttpLink {
 /// it runs.
 pub(crate) fn transport(
     config: &McpServerConfig,
-    clocks: Arc<ProgressClocks>,
+    calls: Arc<CallsInFlight>,
     token: TaskTrackerToken,
 ) -> Result<(StreamableHttpClientTransport<HttpClient>, HttpLink), Fault> {
     let link = HttpLink::default();
-    let client = HttpClient::new(config, clocks, link.clone(), token)?;
+    let client = HttpClient::new(config, calls, link.clone(), token)?;
 
     let mut settings =
         StreamableHttpClientTransportConfig::with_uri(config.url.as_deref().unwrap_or_default())

@@ -17,7 +17,7 @@ use crate::child::{ChildProcess, ChildView};
 use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
-use crate::progress::ProgressClocks;
+use crate::in_flight::CallsInFlight;
 use crate::stdio::{Down, StdioError};
 use crate::wire;
 
@@ -126,7 +126,7 @@ fn spoiled(result: ServerResult) -> Fault {
 pub(crate) struct Live {
     pub(crate) server: Arc<str>,
     pub(crate) peer: Peer<RoleClient>,
-    pub(crate) clocks: Arc<ProgressClocks>,
+    pub(crate) calls: Arc<CallsInFlight>,
     pub(crate) closed: CancellationToken,
     pub(crate) runtime: Handle,
     pub(crate) wire: Wire,
@@ -138,14 +138,14 @@ impl Live {
     pub(crate) fn new(
         server: &str,
         service: RunningService<RoleClient, Handler>,
-        clocks: Arc<ProgressClocks>,
+        calls: Arc<CallsInFlight>,
         wire: Wire,
         tasks: TaskTracker,
     ) -> Self {
         Live {
             server: server.into(),
             peer: service.peer().clone(),
-            clocks,
+            calls,
             closed: CancellationToken::new(),
             runtime: Handle::current(),
             wire,

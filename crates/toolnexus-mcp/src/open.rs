@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
 
-use crate::progress::ProgressClocks;
+use crate::in_flight::CallsInFlight;
 use crate::wire;
 
 /// Follows the open requests from the outgoing side, and reads what comes in for them.
 pub(crate) struct OpenRequests {
-    clocks: Arc<ProgressClocks>,
+    calls: Arc<CallsInFlight>,
     initialize: Option<RequestId>,
     pending: HashSet<RequestId>,
 }
 
 impl OpenRequests {
-    pub(crate) fn new(clocks: Arc<ProgressClocks>) -> Self {
-        OpenRequests { clocks, initialize: None, pending: HashSet::new() }
+    pub(crate) fn new(calls: Arc<CallsInFlight>) -> Self {
+        OpenRequests { calls, initialize: None, pending: HashSet::new() }
     }
 
     /// Notes a message that goes out.
@@ -35,7 +35,7 @@ impl OpenRequests {
     /// The message that a [`readable`](wire::readable) text is, if anybody waits for it. An answer that no open request has
     /// asked for would end rmcp's handshake.
     pub(crate) fn read(&mut self, text: &str) -> Option<ServerJsonRpcMessage> {
-        let mut message = wire::read(text, &self.clocks, |id| {
+        let mut message = wire::read(text, &self.calls, None, |id| {
             self.initialize.as_ref().is_some_and(|asked| wire::same_id(id, asked))
         })?;
         let answered = match &mut message {

@@ -9,7 +9,7 @@ use rmcp::model::{
 };
 use rmcp::service::PeerRequestOptions;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use toolnexus_core::ToolContext;
 use tracing::{Span, field};
 
 use crate::failure::{Fault, McpFailureKind, McpPhase};
@@ -41,13 +41,14 @@ pub(crate) struct Limits {
 ///
 /// Time limits are kept here and not by rmcp, which awaits the writing of a cancel notice before it
 /// reports a timeout and would wait for ever on a full pipe. Dropping the future withdraws the
-/// request, as its limits and `cancel` do.
+/// request, as its limits and the cancel of `context` do; what the server tells meanwhile goes to its
+/// reporter.
 pub(crate) async fn request(
     live: &Live,
     request: ClientRequest,
     meta: Option<RequestMetaObject>,
     limits: Limits,
-    cancel: Option<&CancellationToken>,
+    context: Option<&ToolContext>,
 ) -> Result<String, Fault> {
     if let Some(fault) = live.ended() {
         return Err(fault);
@@ -59,8 +60,8 @@ pub(crate) async fn request(
         [idle, end].into_iter().flatten().min()
     };
     let cancelled = async {
-        match cancel {
-            Some(token) => token.cancelled().await,
+        match context {
+            Some(context) => context.cancel.cancelled().await,
             None => pending().await,
         }
     };
@@ -80,9 +81,13 @@ pub(crate) async fn request(
         () = &mut timer => return Err(Fault::timeout()),
     };
 
+    let request_id = handle.id.clone();
     let mut open = OpenRequest { live, id: Some(handle.id) };
     let call = match handle.progress_token.0 {
-        NumberOrString::Number(token) => Some(live.clocks.follow(token)),
+        NumberOrString::Number(token) => {
+            let reporter = context.map(|context| context.reporter.clone()).unwrap_or_default();
+            Some(live.calls.follow(token, request_id, reporter))
+        }
         NumberOrString::String(_) => None,
     };
     let mut answer = handle.rx;

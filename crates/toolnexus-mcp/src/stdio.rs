@@ -12,8 +12,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::child::{ChildView, Pipes};
 use crate::failure::Fault;
+use crate::in_flight::CallsInFlight;
 use crate::open::OpenRequests;
-use crate::progress::ProgressClocks;
 use crate::wire::{self, Spoiled};
 
 /// The longest line that is read. A longer one is passed over.
@@ -53,7 +53,7 @@ impl StdioTransport {
     pub(crate) fn new(
         pipes: Pipes,
         child: ChildView,
-        clocks: Arc<ProgressClocks>,
+        calls: Arc<CallsInFlight>,
         down: Down,
         token: TaskTrackerToken,
     ) -> Self {
@@ -61,7 +61,7 @@ impl StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
-            open: OpenRequests::new(clocks),
+            open: OpenRequests::new(calls),
             down,
             _token: token,
         }

@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use toolnexus_core::json::repair_surrogates;
 
 use crate::failure::{Fault, McpFailureKind};
-use crate::progress::ProgressClocks;
+use crate::in_flight::CallsInFlight;
 
 /// The revisions that a server may answer the handshake with, oldest first.
 const ACCEPTED_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -145,10 +145,12 @@ pub(crate) fn answered_by(beginning: &[u8]) -> Option<RequestId> {
 }
 
 /// A message from the server, or `None` for text that is no JSON-RPC message and for notifications
-/// that nobody here waits for. Progress is noted in `clocks` on the way.
+/// that nobody here waits for. Progress and log lines are told to `calls` on the way; `stream_of` is
+/// the request whose own stream brought the message, if it was not a shared one.
 pub(crate) fn read(
     text: &str,
-    clocks: &ProgressClocks,
+    calls: &CallsInFlight,
+    stream_of: Option<&RequestId>,
     is_initialize: impl Fn(&RequestId) -> bool,
 ) -> Option<ServerJsonRpcMessage> {
     let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
@@ -158,7 +160,7 @@ pub(crate) fn read(
     let id = envelope.id.and_then(request_id);
     match (envelope.method, id) {
         (Some(method), Some(id)) => Some(request(method, envelope.params, id)),
-        (Some(method), None) => notification(&method, envelope.params, clocks),
+        (Some(method), None) => notification(&method, envelope.params, calls, stream_of),
         (None, id) => response(envelope.result, envelope.error, id, is_initialize),
     }
 }
@@ -200,11 +202,16 @@ fn request(method: String, params: Option<&RawValue>, id: RequestId) -> ServerJs
 fn notification(
     method: &str,
     params: Option<&RawValue>,
-    clocks: &ProgressClocks,
+    calls: &CallsInFlight,
+    stream_of: Option<&RequestId>,
 ) -> Option<ServerJsonRpcMessage> {
     match method {
         "notifications/progress" => {
-            clocks.touch(progress_token(params?)?);
+            calls.progress(params?.get());
+            None
+        }
+        "notifications/message" => {
+            calls.log(params?.get(), stream_of);
             None
         }
         "notifications/cancelled" => {
@@ -212,20 +219,6 @@ fn notification(
             let cancelled = ServerNotification::CancelledNotification(CancelledNotification::new(params));
             Some(ServerJsonRpcMessage::notification(cancelled))
         }
-        _ => None,
-    }
-}
-
-fn progress_token(params: &RawValue) -> Option<i64> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Params {
-        progress_token: Value,
-    }
-    let params: Params = serde_json::from_str(params.get()).ok()?;
-    match params.progress_token {
-        Value::Number(token) => token.as_i64(),
-        Value::String(token) => token.parse().ok(),
         _ => None,
     }
 }
@@ -318,6 +311,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    use toolnexus_core::Reporter;
+
     // MCP-55, MCP-34: what Rust strings cannot hold is replaced, the rest stays byte for byte
     #[test]
     fn what_no_string_holds_is_replaced() {
@@ -352,7 +347,7 @@ mod tests {
     }
 
     fn read_one(text: &str) -> Option<ServerJsonRpcMessage> {
-        read(text, &ProgressClocks::default(), |id| *id == RequestId::Number(0))
+        read(text, &CallsInFlight::default(), None, |id| *id == RequestId::Number(0))
     }
 
     fn result_of(text: &str) -> (RequestId, Result<String, Fault>) {
@@ -441,20 +436,20 @@ mod tests {
     // MCP-88: progress touches the clock of its token and goes no further
     #[tokio::test(start_paused = true)]
     async fn progress_is_noted_and_not_passed_on() {
-        let clocks = Arc::new(ProgressClocks::default());
-        let call = clocks.follow(4);
+        let calls = Arc::new(CallsInFlight::default());
+        let call = calls.follow(4, RequestId::Number(1), Reporter::default());
         let before = call.last();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         for token in ["4", "\"4\""] {
             let text = format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
             );
-            assert!(read(&text, &clocks, |_| false).is_none());
+            assert!(read(&text, &calls, None, |_| false).is_none());
         }
         assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
         let other = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9}}"#;
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
-        read(other, &clocks, |_| false);
+        read(other, &calls, None, |_| false);
         assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
     }
 }

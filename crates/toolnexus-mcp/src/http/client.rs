@@ -20,7 +20,7 @@ use super::events::{Events, RawEvents, events};
 use super::{HttpFault, HttpLink, Start, body, fault_of, refused};
 use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
-use crate::progress::ProgressClocks;
+use crate::in_flight::CallsInFlight;
 use crate::wire;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -45,7 +45,7 @@ struct Inner {
     http: reqwest::Client,
     /// The configured headers, values filled in.
     headers: HeaderMap,
-    clocks: Arc<ProgressClocks>,
+    calls: Arc<CallsInFlight>,
     link: HttpLink,
     _token: TaskTrackerToken,
 }
@@ -53,7 +53,7 @@ struct Inner {
 impl HttpClient {
     pub(super) fn new(
         config: &McpServerConfig,
-        clocks: Arc<ProgressClocks>,
+        calls: Arc<CallsInFlight>,
         link: HttpLink,
         token: TaskTrackerToken,
     ) -> Result<Self, Fault> {
@@ -74,7 +74,7 @@ impl HttpClient {
             value.set_sensitive(true);
             headers.insert(HeaderName::try_from(name).map_err(|_| invalid())?, value);
         }
-        Ok(HttpClient(Arc::new(Inner { http, headers, clocks, link, _token: token })))
+        Ok(HttpClient(Arc::new(Inner { http, headers, calls, link, _token: token })))
     }
 
     fn request(
@@ -158,7 +158,7 @@ impl HttpClient {
             let Asked { id, initialize } = asked;
             if !initialize {
                 let abort = self.0.link.abort.clone();
-                let events = events(response, Some(id), Arc::clone(&self.0.clocks), abort);
+                let events = events(response, Some(id), Arc::clone(&self.0.calls), abort);
                 return Ok(StreamableHttpPostResponse::Sse(events, issued));
             }
             let answer = self.first_answer(response, &id).await.map_err(client_error)?;
@@ -200,7 +200,7 @@ impl HttpClient {
     /// nobody else.
     fn correlated(&self, text: &[u8], asked: &Asked) -> Option<ServerJsonRpcMessage> {
         let is_mine = |id: &RequestId| wire::same_id(id, &asked.id);
-        match wire::read(&wire::readable(text), &self.0.clocks, |id| asked.initialize && is_mine(id))? {
+        match wire::read(&wire::readable(text), &self.0.calls, None, |id| asked.initialize && is_mine(id))? {
             ServerJsonRpcMessage::Response(response) if is_mine(&response.id) => {
                 Some(ServerJsonRpcMessage::response(response.result, asked.id.clone()))
             }
@@ -227,7 +227,7 @@ impl HttpClient {
             // Any refusal means the same here: there is no such stream, and asking again is no use.
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(events(response, None, Arc::clone(&self.0.clocks), self.0.link.abort.clone()))
+        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.abort.clone()))
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::utf8::Utf8Repair;
 use super::{HttpFault, MAX_MESSAGE_BYTES, fault_of};
 use crate::failure::{Fault, McpFailureKind};
-use crate::progress::ProgressClocks;
+use crate::in_flight::CallsInFlight;
 use crate::wire::{self, Spoiled};
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
@@ -26,11 +26,11 @@ pub(super) type RawEvents = Events;
 pub(super) fn events(
     response: reqwest::Response,
     request: Option<RequestId>,
-    clocks: Arc<ProgressClocks>,
+    calls: Arc<CallsInFlight>,
     abort: CancellationToken,
 ) -> Events {
     let events = raw(response).map(move |event| match event {
-        Ok(event) => Ok(tapped(event, &clocks)),
+        Ok(event) => Ok(tapped(event, &calls, request.as_ref())),
         Err(error) => spoiled(&error, request.as_ref()).ok_or(error),
     });
     events.take_until(abort.cancelled_owned()).boxed()
@@ -63,13 +63,13 @@ pub(super) fn fault(error: &SseError) -> Fault {
 
 /// The event with its payload as rmcp shall read it; what nobody waits for loses its payload and
 /// keeps its id.
-fn tapped(mut event: Sse, clocks: &ProgressClocks) -> Sse {
+fn tapped(mut event: Sse, calls: &CallsInFlight, stream_of: Option<&RequestId>) -> Sse {
     if !matches!(event.event.as_deref(), None | Some("" | "message")) {
         return event;
     }
     if let Some(data) = event.data.take() {
         let data = wire::readable(data.as_bytes());
-        event.data = match wire::read(&data, clocks, |_| false) {
+        event.data = match wire::read(&data, calls, stream_of, |_| false) {
             Some(ServerJsonRpcMessage::Request(_)) => Some(data.into_owned()),
             Some(message) => serde_json::to_string(&message).ok(),
             None => None,
@@ -151,9 +151,9 @@ mod tests {
     // MCP-34, MCP-55, MCP-88: what rmcp gets to see
     #[test]
     fn events_are_handed_over_unread() {
-        let clocks = ProgressClocks::default();
+        let calls = CallsInFlight::default();
         let see = |data: &str| {
-            tapped(Sse { data: Some(data.into()), id: Some("7".into()), ..Default::default() }, &clocks)
+            tapped(Sse { data: Some(data.into()), id: Some("7".into()), ..Default::default() }, &calls, None)
         };
         let answer = see(r#"{"jsonrpc":"2.0","id":3,"result":{"b":1e2, "a":"\u00e9"}}"#);
         assert_eq!(
@@ -176,6 +176,6 @@ mod tests {
         }
         let endpoint =
             Sse { event: Some("endpoint".into()), data: Some("/messages".into()), ..Default::default() };
-        assert_eq!(tapped(endpoint.clone(), &clocks).data, endpoint.data);
+        assert_eq!(tapped(endpoint.clone(), &calls, None).data, endpoint.data);
     }
 }

@@ -16,8 +16,8 @@ use super::events::{self, RawEvents};
 use super::{HttpFault, HttpLink};
 use crate::config::McpServerConfig;
 use crate::failure::Fault;
+use crate::in_flight::CallsInFlight;
 use crate::open::{OpenRequests, withdrawn};
-use crate::progress::ProgressClocks;
 use crate::wire;
 
 /// Why the event stream could not be started.
@@ -42,11 +42,11 @@ pub(crate) struct SseTransport {
 /// Opens the event stream and waits for the endpoint.
 pub(crate) async fn start(
     config: &McpServerConfig,
-    clocks: Arc<ProgressClocks>,
+    calls: Arc<CallsInFlight>,
     token: TaskTrackerToken,
 ) -> Result<(SseTransport, HttpLink), Start> {
     let link = HttpLink::default();
-    let client = HttpClient::new(config, Arc::clone(&clocks), link.clone(), token).map_err(Start::Failed)?;
+    let client = HttpClient::new(config, Arc::clone(&calls), link.clone(), token).map_err(Start::Failed)?;
     let address = config.url.as_deref().unwrap_or_default();
     let mut events = client.event_stream(address).await?;
     let endpoint = loop {
@@ -60,7 +60,7 @@ pub(crate) async fn start(
             None => return Err(Start::Failed(Fault::transport("stream-failed"))),
         }
     };
-    let open = OpenRequests::new(clocks);
+    let open = OpenRequests::new(calls);
     let transport = SseTransport {
         client,
         link: link.clone(),
