@@ -268,6 +268,10 @@ impl Render for Human {
                 self.result(id, name, output, *is_error, metadata.as_ref());
                 self.wait();
             }
+            StreamEvent::ToolProgress { name, progress, total, message, .. } => {
+                let told = progress_in_words(name, *progress, *total, message.as_deref());
+                self.screen.busy(&one_line(&told, self.screen.width().saturating_sub(4)));
+            }
             StreamEvent::Pending { .. } => self.screen.idle(),
             StreamEvent::Done { result } => return self.done(result),
             _ => {}
@@ -305,6 +309,18 @@ fn tools_in_words(toolkit: &Toolkit) -> String {
     }
 }
 
+/// `index: 40 %, reading` or `index: 12`.
+fn progress_in_words(name: &str, progress: f64, total: Option<f64>, message: Option<&str>) -> String {
+    let far = match total {
+        Some(total) if total > 0.0 => format!("{:.0} %", (progress / total * 100.0).clamp(0.0, 100.0)),
+        _ => format!("{progress}"),
+    };
+    match message {
+        Some(message) if !message.trim().is_empty() => format!("{name}: {far}, {message}"),
+        _ => format!("{name}: {far}"),
+    }
+}
+
 fn why_incomplete(result: &RunResult) -> String {
     match result.limit.as_deref() {
         Some(toolnexus::client::limits::MAX_TURNS) => format!(
@@ -324,4 +340,17 @@ pub(crate) fn asked(request: &Request) -> String {
         text = format!("{text}\n  {}", plain_lines(url));
     }
     format!("{text}\n  a tool waits for this answer; run the command in a terminal to give it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_a_share_where_the_whole_is_known() {
+        assert_eq!(progress_in_words("index", 2.0, Some(5.0), Some("reading")), "index: 40 %, reading");
+        assert_eq!(progress_in_words("index", 9.0, Some(5.0), None), "index: 100 %");
+        assert_eq!(progress_in_words("index", 12.5, None, Some(" ")), "index: 12.5");
+        assert_eq!(progress_in_words("index", 1.0, Some(0.0), None), "index: 1");
+    }
 }
