@@ -34,6 +34,8 @@ mod catalogue;
 mod command_output;
 mod config;
 mod glob;
+mod host_policy;
+mod http_tool;
 mod job;
 mod media;
 mod output_pipe;
@@ -49,3 +51,5 @@ pub use catalogue::{
     BUILTIN_NAMES, builtins_enabled, create_builtin_tools, is_builtin_name, select_builtins,
 };
 pub use config::{BuiltinLimits, BuiltinsConfig, BuiltinsError};
+pub use host_policy::{CompiledHostPolicy, HostPolicy, InvalidHostPattern};
+pub use http_tool::{HttpBody, HttpToolOptions, ResultMode, UnknownOption, http_tool};

@@ -97,6 +97,14 @@ pub mod suspension {
     };
 }
 
+/// HTTP endpoints as tools.
+pub mod http {
+    pub use toolnexus_tools::{
+        CompiledHostPolicy, HostPolicy, HttpBody, HttpToolOptions, InvalidHostPattern, ResultMode,
+        UnknownOption, http_tool,
+    };
+}
+
 /// What tools tell while they work, for programs that run tools themselves.
 pub mod reports {
     pub use toolnexus_core::{LogLevel, Reporter, Reports, ToolReport, UnknownLogLevel, report_channel};
