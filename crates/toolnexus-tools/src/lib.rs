@@ -52,4 +52,4 @@ pub use catalogue::{
 };
 pub use config::{BuiltinLimits, BuiltinsConfig, BuiltinsError};
 pub use host_policy::{CompiledHostPolicy, HostPolicy, InvalidHostPattern};
-pub use http_tool::{HttpBody, HttpToolOptions, ResultMode, UnknownOption, http_tool};
+pub use http_tool::{HttpBody, HttpToolOptions, InvalidCall, ResultMode, UnknownOption, http_tool};

@@ -100,8 +100,8 @@ pub mod suspension {
 /// HTTP endpoints as tools.
 pub mod http {
     pub use toolnexus_tools::{
-        CompiledHostPolicy, HostPolicy, HttpBody, HttpToolOptions, InvalidHostPattern, ResultMode,
-        UnknownOption, http_tool,
+        CompiledHostPolicy, HostPolicy, HttpBody, HttpToolOptions, InvalidCall, InvalidHostPattern,
+        ResultMode, UnknownOption, http_tool,
     };
 }
 

@@ -31,6 +31,7 @@ use serde_json::{Map, Value};
 use toolnexus_core::{Tool, ToolContext, ToolResult, ToolSource};
 
 pub use options::{HttpBody, HttpToolOptions, ResultMode, UnknownOption};
+pub use request::InvalidCall;
 
 use exchange::{Exchange, Failed};
 

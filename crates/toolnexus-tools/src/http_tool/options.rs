@@ -4,8 +4,11 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use toolnexus_core::ToolContext;
+use url::Url;
 
+use super::request::{InvalidCall, prepare};
 use crate::HostPolicy;
 
 /// The declaration of an HTTP tool; see [`http_tool`](crate::http_tool). Only `name` and `url` must be
@@ -58,6 +61,23 @@ const DEFAULT_RESPONSE_BYTES: u64 = 1024 * 1024;
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 
 impl HttpToolOptions {
+    /// The URL that a call with these arguments requests first: for a permission gate that wants to
+    /// show it. Opens no connection.
+    ///
+    /// # Errors
+    /// What the call would fail with.
+    ///
+    /// ```
+    /// use toolnexus_tools::HttpToolOptions;
+    /// let options = HttpToolOptions { url: "https://h.example/users/{id}".into(), ..Default::default() };
+    /// let args = serde_json::json!({"id": "a b", "full": true});
+    /// let url = options.url_for(args.as_object().unwrap()).unwrap();
+    /// assert_eq!(url.as_str(), "https://h.example/users/a%20b?full=true");
+    /// ```
+    pub fn url_for(&self, arguments: &Map<String, Value>) -> Result<Url, InvalidCall> {
+        prepare(self, arguments.clone(), &ToolContext::default()).map(|prepared| prepared.url)
+    }
+
     pub(super) fn response_limit(&self) -> usize {
         let limit =
             if self.max_response_bytes == 0 { DEFAULT_RESPONSE_BYTES } else { self.max_response_bytes };

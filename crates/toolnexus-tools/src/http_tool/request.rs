@@ -20,25 +20,59 @@ pub(super) struct Prepared {
     pub(super) body: Option<Bytes>,
 }
 
+/// Why a call of an HTTP tool cannot be made. No message holds a header's value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidCall {
+    /// The declared URL is none, or neither http nor https.
+    #[error("invalid URL for tool \"{tool}\"")]
+    Url {
+        /// The tool.
+        tool: String,
+    },
+    /// The declared method is none.
+    #[error("invalid method \"{method}\" for tool \"{tool}\"")]
+    Method {
+        /// The tool.
+        tool: String,
+        /// What was declared.
+        method: String,
+    },
+    /// A header's name, or its value with the environment filled in, is none.
+    #[error("invalid header \"{header}\" for tool \"{tool}\"")]
+    Header {
+        /// The tool.
+        tool: String,
+        /// The header's name.
+        header: String,
+    },
+    /// An argument does not fit the place where the URL wants it.
+    #[error("invalid value for placeholder \"{name}\"")]
+    Placeholder {
+        /// The argument.
+        name: String,
+    },
+}
+
 /// Whether a header says how a message is delimited: declared by hand, it could hold up or split one.
 pub(super) fn is_framing(name: &str) -> bool {
     [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|framing| name.eq_ignore_ascii_case(framing.as_str()))
 }
 
-/// Makes the request of one call. The error is the text that the model reads.
+/// Makes the request of one call.
 pub(super) fn prepare(
     options: &HttpToolOptions,
     mut args: Map<String, Value>,
     context: &ToolContext,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, InvalidCall> {
     let tool = &options.name;
     let method = method(&options.method)
-        .ok_or_else(|| format!("invalid method \"{}\" for tool \"{tool}\"", options.method))?;
+        .ok_or_else(|| InvalidCall::Method { tool: tool.clone(), method: options.method.clone() })?;
     let without_body = matches!(method, Method::GET | Method::HEAD);
     let url =
         template::url(&options.url, &options.query, without_body, &mut args).map_err(|bad| match bad {
-            BadUrl::Unreadable => format!("invalid URL for tool \"{tool}\""),
-            BadUrl::Value(name) => format!("invalid value for placeholder \"{name}\""),
+            BadUrl::Unreadable => InvalidCall::Url { tool: tool.clone() },
+            BadUrl::Value(name) => InvalidCall::Placeholder { name },
         })?;
     let mut headers = HeaderMap::new();
     for (name, value) in options.headers.iter().filter(|(name, _)| !is_framing(name)) {
@@ -65,8 +99,8 @@ fn method(text: &str) -> Option<Method> {
 }
 
 /// Adds a header; the last of a name counts. The value is shown to nobody.
-fn add(headers: &mut HeaderMap, tool: &str, name: &str, value: &str) -> Result<(), String> {
-    let invalid = || format!("invalid header \"{name}\" for tool \"{tool}\"");
+fn add(headers: &mut HeaderMap, tool: &str, name: &str, value: &str) -> Result<(), InvalidCall> {
+    let invalid = || InvalidCall::Header { tool: tool.to_owned(), header: name.to_owned() };
     let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
     let mut value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| invalid())?;
     value.set_sensitive(true);
@@ -95,7 +129,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn prepared(options: HttpToolOptions, args: Value) -> Result<Prepared, String> {
+    fn prepared(options: HttpToolOptions, args: Value) -> Result<Prepared, InvalidCall> {
         let options = HttpToolOptions { name: "t".into(), url: "http://h/".into(), ..options };
         prepare(&options, args.as_object().cloned().unwrap(), &ToolContext::default())
     }
@@ -155,7 +189,10 @@ mod tests {
                     if method.is_empty() { "GET".into() } else { method.to_uppercase() }
                 ),
                 false => {
-                    assert_eq!(outcome.unwrap_err(), format!("invalid method \"{method}\" for tool \"t\""))
+                    assert_eq!(
+                        outcome.unwrap_err().to_string(),
+                        format!("invalid method \"{method}\" for tool \"t\"")
+                    )
                 }
             }
         }
@@ -165,7 +202,7 @@ mod tests {
         };
         for (name, value) in [("a b", "secret-1"), ("", "secret-1"), ("X", "secret-1\n"), ("X", "\u{0}")] {
             let error = prepared(headers(name, value), json!({})).err().unwrap();
-            assert_eq!(error, format!("invalid header \"{name}\" for tool \"t\""));
+            assert_eq!(error.to_string(), format!("invalid header \"{name}\" for tool \"t\""));
         }
         let sent = prepared(headers("Content-Length", "999999"), json!({})).unwrap();
         assert!(sent.headers.is_empty());

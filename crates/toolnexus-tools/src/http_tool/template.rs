@@ -168,9 +168,8 @@ fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
             rest = behind;
             return Some(Piece::Placeholder(name));
         }
-        let braces = rest.match_indices('{').map(|(at, _)| at).filter(|at| *at > 0);
-        let end =
-            braces.filter(|at| rest.get(*at..).and_then(placeholder).is_some()).next().unwrap_or(rest.len());
+        let mut braces = rest.match_indices('{').map(|(at, _)| at).filter(|at| *at > 0);
+        let end = braces.find(|at| rest.get(*at..).and_then(placeholder).is_some()).unwrap_or(rest.len());
         let (text, behind) = rest.split_at(end);
         rest = behind;
         Some(Piece::Text(text))
