@@ -156,7 +156,7 @@ macro_rules! by_json {
 }
 by_json!(f32, f64);
 
-/// What a tool function may return: a [`ToolResult`], or a `Result` of anything
+/// What a tool function may return: anything [`IntoToolResult`], or a `Result` of anything
 /// [`IntoToolResult`] and any displayable error. The error's text is the failure's output, but for
 /// [`Suspended`](crate::Suspended), bare or boxed, which suspends the call.
 pub trait IntoToolOutcome {
@@ -178,6 +178,30 @@ impl<R: IntoToolResult, E: Display + 'static> IntoToolOutcome for Result<R, E> {
         }
     }
 }
+
+impl<T: Serialize> IntoToolOutcome for Json<T> {
+    fn into_outcome(self) -> ToolResult {
+        self.into_tool_result()
+    }
+}
+
+impl<T: IntoToolResult> IntoToolOutcome for Option<T> {
+    fn into_outcome(self) -> ToolResult {
+        self.into_tool_result()
+    }
+}
+
+macro_rules! bare {
+    ($($type:ty),*) => {$(
+        impl IntoToolOutcome for $type {
+            fn into_outcome(self) -> ToolResult {
+                self.into_tool_result()
+            }
+        }
+    )*};
+}
+bare!((), String, &str, std::borrow::Cow<'_, str>, Value, bool, f32, f64);
+bare!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
 
 /// The message of a caught panic.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {

@@ -36,6 +36,7 @@
 //! conventions and without payloads.
 
 mod assemble;
+mod collect;
 mod error;
 mod options;
 mod sources;
@@ -56,6 +57,7 @@ pub use toolnexus_llm::{
     Client, ClientError, ClientOptions, Conversation, Prompt, RunOptions, RunResult, RunStatus, RunStream,
     StreamEvent, create_client,
 };
+pub use toolnexus_macros::{tool, tools};
 pub use toolnexus_mcp::McpConfigInput;
 pub use toolnexus_tools::BuiltinsConfig;
 
@@ -81,6 +83,9 @@ pub mod builtins {
 
 /// Rust functions as tools.
 pub mod native {
+    pub use crate::collect_tools;
+    pub use toolnexus_macros::{tool, tools};
+
     pub use toolnexus_core::{
         IntoToolOutcome, IntoToolResult, Json, TypedToolFn, define_sync_tool, define_tool, define_typed_tool,
         schema_of,
@@ -123,4 +128,11 @@ pub mod prelude {
         ClientOptions, McpConfigInput, StreamEvent, Style, Tool, ToolContext, ToolResult, Toolkit,
         ToolkitOptions, create_client, create_toolkit, define_tool, define_typed_tool,
     };
+}
+
+/// What the macros' output needs. Not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use schemars;
+    pub use serde;
 }
