@@ -1,0 +1,8 @@
+struct ToolContext { call_id: String }
+
+#[toolnexus_macros::tool]
+fn twice(a: ToolContext, b: ToolContext) {
+    drop((a, b));
+}
+
+fn main() {}

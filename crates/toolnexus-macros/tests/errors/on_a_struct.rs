@@ -1,0 +1,4 @@
+#[toolnexus_macros::tool]
+struct NotAFunction;
+
+fn main() {}

@@ -1,0 +1,10 @@
+struct Thing;
+
+#[toolnexus_macros::tools]
+impl Default for Thing {
+    fn default() -> Self {
+        Thing
+    }
+}
+
+fn main() {}
