@@ -24,6 +24,7 @@ pub mod redact;
 mod relay;
 mod reporter;
 mod result;
+mod schema;
 mod style;
 mod suspended;
 mod suspension;
@@ -33,13 +34,14 @@ mod toolkit;
 pub use content::{ContentPart, PartKind};
 pub use context::ToolContext;
 pub use naming::sanitize;
-pub use native::{TypedToolFn, define_sync_tool, define_tool, define_typed_tool, schema_of};
+pub use native::{TypedToolFn, define_sync_tool, define_tool, define_typed_tool};
 pub use relay::{
     RELAY_KIND, RelayCall, RelayResult, is_relay_request, merged_relay_requests, relay_answer,
     relay_calls_of, relay_result_for, relay_tool,
 };
 pub use reporter::{LogLevel, Reporter, Reports, ToolReport, UnknownLogLevel, report_channel};
 pub use result::{IntoToolOutcome, IntoToolResult, Json, ToolResult};
+pub use schema::schema_of;
 pub use style::Style;
 pub use suspended::Suspended;
 pub use suspension::{

@@ -3,10 +3,10 @@
 use std::future::Future;
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::schema::schema_of;
 use crate::{IntoToolOutcome, Tool, ToolContext, ToolResult, ToolSource};
 
 /// A tool from an async function over raw JSON arguments.
@@ -131,101 +131,4 @@ where
             }
         }
     })
-}
-
-/// The argument schema of `T`, in the form that providers read: subschemas inlined, without
-/// `$schema`, `title` and `format`, optional fields without their `null` alternative, objects
-/// closed by `additionalProperties: false`.
-///
-/// ```
-/// # use schemars::JsonSchema;
-/// #[derive(JsonSchema)]
-/// struct Args { n: i64, unit: Option<String> }
-/// let schema = toolnexus_core::schema_of::<Args>();
-/// assert_eq!(schema["required"], serde_json::json!(["n"]));
-/// assert_eq!(schema["properties"]["unit"]["type"], "string");
-/// ```
-pub fn schema_of<T: JsonSchema>() -> Value {
-    let mut settings = SchemaSettings::draft2020_12();
-    settings.inline_subschemas = true;
-    settings.meta_schema = None;
-    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    tidy(&mut schema);
-    if let Value::Object(root) = &mut schema {
-        // A recursive type keeps definitions for the place where it meets itself; `tidy` has
-        // replaced the references.
-        root.remove("$defs");
-        root.remove("definitions");
-    }
-    schema
-}
-
-/// Brings one subschema, and those below it, into the providers' form.
-fn tidy(schema: &mut Value) {
-    let Value::Object(map) = schema else {
-        // `true` is the schema of "anything".
-        if schema.as_bool() == Some(true) {
-            *schema = Value::Object(Map::new());
-        }
-        return;
-    };
-    if map.remove("$ref").is_some() {
-        map.clear();
-        map.insert("type".into(), "object".into());
-        return;
-    }
-    for key in ["$schema", "title", "format"] {
-        map.remove(key);
-    }
-    drop_null_alternative(map);
-
-    for key in ["properties", "patternProperties", "$defs", "definitions"] {
-        if let Some(Value::Object(children)) = map.get_mut(key) {
-            children.values_mut().for_each(tidy);
-        }
-    }
-    for key in ["items", "additionalProperties", "not", "contains", "propertyNames"] {
-        match map.get_mut(key) {
-            Some(child @ Value::Object(_)) => tidy(child),
-            Some(child @ Value::Bool(true)) if key == "items" => tidy(child),
-            _ => {}
-        }
-    }
-    for key in ["anyOf", "oneOf", "allOf", "prefixItems"] {
-        if let Some(Value::Array(children)) = map.get_mut(key) {
-            children.iter_mut().for_each(tidy);
-        }
-    }
-    if map.contains_key("properties") && !map.contains_key("additionalProperties") {
-        map.insert("additionalProperties".into(), Value::Bool(false));
-    }
-    if map.get("required").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        map.remove("required");
-    }
-}
-
-/// `Option<T>` is described as `T`: a `null` argument still reads as `None`.
-fn drop_null_alternative(map: &mut Map<String, Value>) {
-    if let Some(Value::Array(types)) = map.get_mut("type") {
-        types.retain(|t| t != "null");
-        if let [single] = types.as_slice() {
-            let single = single.clone();
-            map.insert("type".into(), single);
-        }
-    }
-    if let Some(Value::Array(values)) = map.get_mut("enum") {
-        values.retain(|v| !v.is_null());
-    }
-    if map.get("default").is_some_and(Value::is_null) {
-        map.remove("default");
-    }
-    let Some(Value::Array(alternatives)) = map.get_mut("anyOf") else { return };
-    alternatives.retain(|alternative| alternative.get("type").is_none_or(|t| t != "null"));
-    if let [Value::Object(single)] = alternatives.as_mut_slice() {
-        let single = std::mem::take(single);
-        map.shift_remove("anyOf");
-        for (key, value) in single {
-            map.entry(key).or_insert(value);
-        }
-    }
 }
