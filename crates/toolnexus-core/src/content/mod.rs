@@ -23,17 +23,25 @@
 //! * **Nothing that prints a part shows its data**: errors, `Debug`, logs and events have its
 //!   kind, mime type and size.
 
+mod attach;
 mod block;
+mod data_url;
 mod encode;
 mod error;
+mod media;
 mod part;
 mod prompt;
+mod read;
+mod source;
 mod view;
 
+pub use attach::{AttachOptions, attach, attach_blocking};
 pub use encode::{
     EncodeOptions, PartEncoder, Provenance, ReplacedPart, UnknownMode, UnsupportedPart, encode_parts,
 };
 pub use error::{ContentPartError, PartErrorCode};
+pub use media::{mime_type_of_path, mime_type_of_url};
 pub use part::{ContentPart, PartKind};
 pub use prompt::{Prompt, user_message};
+pub use source::Source;
 pub use view::PartView;
