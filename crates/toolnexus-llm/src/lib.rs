@@ -47,6 +47,6 @@ pub use transport::ReqwestTransport;
 pub use usage::{FinishReason, Usage};
 
 pub use secrecy::SecretString;
-pub use toolnexus_core::content::Prompt;
+pub use toolnexus_core::content::{ContentPartError, PartErrorCode, Prompt, UnsupportedPart};
 pub use toolnexus_core::redact::{REDACTED_BODY_KEYS, REDACTION_TOKEN};
 pub use toolnexus_core::{ContentPart, Style, Toolkit, http};
