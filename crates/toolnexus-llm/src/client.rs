@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use toolnexus_core::Toolkit;
+use toolnexus_core::content::ReplacedPart;
 use toolnexus_core::http::HttpTransport;
-use toolnexus_core::{PartKind, Toolkit};
 
 use crate::driver::{Driver, Events};
 use crate::endpoint::Endpoint;
@@ -47,8 +48,8 @@ pub(crate) struct ClientInner {
     pub(crate) store: Arc<dyn ConversationStore>,
     /// Known once and for all when the key was given.
     pub(crate) endpoint: OnceLock<Arc<Endpoint>>,
-    /// Kinds of parts that a warning was given for.
-    pub(crate) warned: Mutex<HashSet<PartKind>>,
+    /// The parts that text stood in for and that a warning was given for. The style never changes.
+    pub(crate) warned: Mutex<HashSet<ReplacedPart>>,
 }
 
 /// A client. Opens nothing, sends nothing and cannot fail: options that cannot be used are

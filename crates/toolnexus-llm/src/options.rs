@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use toolnexus_core::content::UnsupportedPart;
 use toolnexus_core::http::HttpTransport;
 use toolnexus_core::{Style, WaitFor};
 
@@ -65,6 +66,14 @@ pub struct ClientOptions {
     /// Asks about all suspended calls of a turn at once instead of one after the other. Results
     /// keep call order either way.
     pub concurrent_wait_for: bool,
+    /// The most decoded bytes of one image, file or audio part. A larger one is not sent; see
+    /// `on_unsupported_part`. 0 means no limit of the client's.
+    pub max_part_bytes: u64,
+    /// What happens to a part that is too large or that the dialect has no block for. `None`: one
+    /// that the caller attached ends the run before the request, as `incomplete` with the limit
+    /// [`CONTENT_PART`](crate::limits::CONTENT_PART); for one that a tool returned the model reads
+    /// a line of text.
+    pub on_unsupported_part: Option<UnsupportedPart>,
     /// Carries the requests. `None`: a built-in HTTP client.
     pub http_client: Option<Arc<dyn HttpTransport>>,
 }
@@ -81,6 +90,8 @@ impl std::fmt::Debug for ClientOptions {
             .field("max_turns", &self.max_turns)
             .field("retries", &self.retries)
             .field("timeout_ms", &self.timeout_ms)
+            .field("max_part_bytes", &self.max_part_bytes)
+            .field("on_unsupported_part", &self.on_unsupported_part)
             .finish_non_exhaustive()
     }
 }

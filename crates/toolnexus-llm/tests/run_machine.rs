@@ -88,7 +88,7 @@ impl Reference {
             RunEvent::MessagesReplaced { .. }
             | RunEvent::ToolsReplaced { .. }
             | RunEvent::ModelAnswered(_) => self.wants_model(),
-            RunEvent::ToolStarted { indices, args } => {
+            RunEvent::ToolStarted { indices, args, .. } => {
                 let mut distinct = indices.clone();
                 distinct.sort_unstable();
                 distinct.dedup();
@@ -297,7 +297,7 @@ fn fitting(run: &Run, reference: &Reference, tape: &mut Tape) -> RunEvent {
                 let rotate = tape.pick(indices.len());
                 indices.rotate_left(rotate);
                 let args = indices.iter().map(|at| args(*at + 10)).collect();
-                return RunEvent::ToolStarted { indices, args };
+                return RunEvent::ToolStarted { indices, args, media: vec![] };
             }
             4..=6 if !running.is_empty() => {
                 let index = running[tape.pick(running.len())];
@@ -327,10 +327,12 @@ fn any_event(reference: &Reference, tape: &mut Tape) -> RunEvent {
     let index = tape.pick(6);
     match tape.pick(12) {
         0 => RunEvent::Started(started(reference.style)),
-        1 => RunEvent::ToolStarted { indices: vec![index], args: vec![args(0)] },
-        2 => RunEvent::ToolStarted { indices: vec![], args: vec![] },
-        3 => RunEvent::ToolStarted { indices: vec![index, index], args: vec![args(0), args(1)] },
-        4 => RunEvent::ToolStarted { indices: vec![index, 0], args: vec![args(0)] },
+        1 => RunEvent::ToolStarted { indices: vec![index], args: vec![args(0)], media: vec![] },
+        2 => RunEvent::ToolStarted { indices: vec![], args: vec![], media: vec![] },
+        3 => {
+            RunEvent::ToolStarted { indices: vec![index, index], args: vec![args(0), args(1)], media: vec![] }
+        }
+        4 => RunEvent::ToolStarted { indices: vec![index, 0], args: vec![args(0)], media: vec![] },
         5 => RunEvent::ToolFinished { index, result: Arc::new(tool_result(tape)) },
         6 => {
             RunEvent::Suspended { index, request: request(format!("sus-{}", index % 3)), output: "o".into() }
@@ -385,7 +387,11 @@ fn closed(mut run: Run, from_last: bool) -> Run {
         let event = match run.next() {
             Step::CallTools(planned) => {
                 let call = if from_last { planned.last() } else { planned.first() }.unwrap();
-                RunEvent::ToolStarted { indices: vec![call.index], args: vec![Arc::clone(call.args)] }
+                RunEvent::ToolStarted {
+                    indices: vec![call.index],
+                    args: vec![Arc::clone(call.args)],
+                    media: vec![],
+                }
             }
             Step::Ask(open) => {
                 let open = if from_last { open.last() } else { open.first() }.unwrap();
@@ -540,7 +546,11 @@ fn one_of_each() -> Vec<RunEvent> {
             },
             finish_reason: FinishReason::ToolCalls,
         }),
-        RunEvent::ToolStarted { indices: vec![0, 1], args: vec![call(0, None).args, Args::default()] },
+        RunEvent::ToolStarted {
+            indices: vec![0, 1],
+            args: vec![call(0, None).args, Args::default()],
+            media: vec![],
+        },
         RunEvent::ToolFinished {
             index: 1,
             result: Arc::new(
@@ -710,7 +720,11 @@ fn payloads(style: Style) -> Vec<RunEvent> {
             usage: Usage::default(),
             finish_reason: FinishReason::ToolCalls,
         }),
-        RunEvent::ToolStarted { indices: vec![0, 1], args: vec![Arc::clone(&args), Arc::clone(&args)] },
+        RunEvent::ToolStarted {
+            indices: vec![0, 1],
+            args: vec![Arc::clone(&args), Arc::clone(&args)],
+            media: vec![],
+        },
         RunEvent::Suspended { index: 0, request: ask, output: secret("output") },
         RunEvent::ToolFinished { index: 1, result: result(secret("output")) },
         RunEvent::Failed { error: secret("error") },
@@ -718,7 +732,7 @@ fn payloads(style: Style) -> Vec<RunEvent> {
             request_id: "sus".into(),
             answer: Answer { data: Some(object(json!({"k": secret("answer")}))), ..answer(true) },
         },
-        RunEvent::ToolStarted { indices: vec![0], args: vec![args] },
+        RunEvent::ToolStarted { indices: vec![0], args: vec![args], media: vec![] },
         RunEvent::ToolFinished { index: 0, result: result(secret("output")) },
         RunEvent::ModelAnswered(ModelAnswer {
             message: None,

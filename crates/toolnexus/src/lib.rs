@@ -27,6 +27,7 @@
 //!   of your functions.
 //! * [`create_client`] makes a model client; [`client`] has its runs, streams, stores and errors.
 //! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
+//! * [`content`] puts images, files and audio into a prompt or a tool's result.
 //! * [`adapters`] writes the tool array of each provider, for a loop of your own.
 //! * A tool that needs a person returns [`pending`]; `wait_for` answers it.
 //!
@@ -79,6 +80,12 @@ pub mod skills {
 /// The built-in shell and file tools.
 pub mod builtins {
     pub use toolnexus_tools::*;
+}
+
+/// Images, files and audio in prompts and tool results: where they come from, and the blocks that
+/// providers read.
+pub mod content {
+    pub use toolnexus_core::content::*;
 }
 
 /// Rust functions as tools.

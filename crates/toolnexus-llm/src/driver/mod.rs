@@ -116,10 +116,10 @@ impl Driver {
                             self.tell_answer(&run);
                             self.events.taken().await;
                         }
-                        Called::Refused(reason) => run.take(RunEvent::Finished {
+                        Called::Refused(refused) => run.take(RunEvent::Finished {
                             status: RunStatus::Incomplete,
                             limit: Some(limits::CONTENT_PART.into()),
-                            text: Some(reason),
+                            text: Some(refused.message),
                         })?,
                     }
                 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use bytes::Bytes;
-use toolnexus_core::PartKind;
+use toolnexus_core::content::{ContentPartError, ReplacedPart};
 use toolnexus_core::http::Body;
 use toolnexus_core::json::repair_surrogates;
 use tracing::Instrument as _;
@@ -14,14 +14,14 @@ use super::attempts::Answer;
 use crate::client::ClientInner;
 use crate::endpoint::Endpoint;
 use crate::run::{ModelAnswer, Run};
-use crate::wire::{RequestParts, Unreadable, Wire, wire};
+use crate::wire::{PartRules, RequestParts, Unreadable, Wire, wire};
 use crate::{ClientError, Transcript};
 
 /// What came of a model call.
 pub(super) enum Called {
     Answered(ModelAnswer),
     /// The transcript holds a part that cannot be sent; nothing was.
-    Refused(String),
+    Refused(ContentPartError),
 }
 
 impl Driver {
@@ -41,10 +41,11 @@ impl Driver {
             messages,
             tools,
             streamed: self.streamed,
+            part_rules: PartRules::of(options),
         });
         let request = match request {
             Ok(request) => request,
-            Err(refused) => return Ok(Called::Refused(refused.to_string())),
+            Err(refused) => return Ok(Called::Refused(refused)),
         };
         self.client.warn_replaced(&request.replaced);
         let span = tracing::info_span!(
@@ -83,15 +84,12 @@ impl Driver {
 }
 
 impl ClientInner {
-    /// Says once per kind that parts of tool results reach the model as text alone.
-    fn warn_replaced(&self, replaced: &[PartKind]) {
+    /// Says that text stands in for parts, once per kind of part and reason.
+    fn warn_replaced(&self, replaced: &[ReplacedPart]) {
         let style = self.options.style;
-        for kind in replaced {
-            if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(*kind) {
-                tracing::warn!(
-                    "[toolnexus] style \"{style}\" has no block for {} parts of tool results: the model reads a placeholder",
-                    kind.as_str()
-                );
+        for part in replaced {
+            if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(*part) {
+                part.warn(style);
             }
         }
     }

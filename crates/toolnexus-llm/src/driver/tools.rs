@@ -11,8 +11,8 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
 use toolnexus_core::{
-    Answer, BoxError, BoxFuture, Reporter, Reports, Request, ToolContext, ToolReport, ToolResult,
-    new_request_id, report_channel,
+    Answer, BoxError, BoxFuture, Reporter, Reports, Request, Snapshot, ToolContext, ToolReport, ToolResult,
+    ToolSource, new_request_id, report_channel,
 };
 use tracing::Instrument as _;
 
@@ -169,16 +169,22 @@ impl Driver {
         let Step::CallTools(planned) = run.next() else { return Ok(()) };
         let mut indices = Vec::with_capacity(planned.len());
         let mut args = Vec::with_capacity(planned.len());
+        let mut media = Vec::new();
         let mut replies = Vec::new();
+        // Looked up now, not when the run began: a tool registered meanwhile can be called.
+        let snapshot = self.toolkit.snapshot();
         for call in planned {
             indices.push(call.index);
             args.push(Arc::clone(call.args));
+            if snapshot.get(&call.call.name).is_some_and(|tool| tool.source == ToolSource::Media) {
+                media.push(call.index);
+            }
             match &call.reply {
                 Some(reply) => replies.push((call.index, Arc::new(reply.clone()))),
-                None => running.push(self.execute(&call)),
+                None => running.push(self.execute(&call, Arc::clone(&snapshot))),
             }
         }
-        run.take(RunEvent::ToolStarted { indices, args })?;
+        run.take(RunEvent::ToolStarted { indices, args, media })?;
         for (index, result) in replies {
             let event = RunEvent::ToolFinished { index, result };
             results.note(&event);
@@ -187,7 +193,7 @@ impl Driver {
         Ok(())
     }
 
-    fn execute(&self, planned: &PlannedCall<'_>) -> BoxFuture<'static, Ended> {
+    fn execute(&self, planned: &PlannedCall<'_>, snapshot: Arc<Snapshot>) -> BoxFuture<'static, Ended> {
         let index = planned.index;
         let name = planned.call.name.clone();
         let args = Value::Object((**planned.args).clone());
@@ -212,8 +218,6 @@ impl Driver {
             gen_ai.tool.name = name,
             gen_ai.tool.call.id = context.call_id,
         );
-        // Looked up now, not when the run began: a tool registered meanwhile can be called.
-        let snapshot = self.toolkit.snapshot();
         let run = async move {
             let result = match snapshot.get(&name) {
                 Some(tool) => tool.execute_with(args, context).await,

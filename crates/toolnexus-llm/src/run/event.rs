@@ -84,6 +84,10 @@ pub enum RunEvent {
         indices: Vec<usize>,
         /// The arguments that each of them runs with, in the same order.
         args: Vec<Args>,
+        /// Those of them whose tool makes media (its source is `media`): of the parts of such a
+        /// result only images enter the transcript.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        media: Vec<usize>,
     },
     /// A call ended.
     ToolFinished {

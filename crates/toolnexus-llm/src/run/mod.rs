@@ -270,7 +270,7 @@ impl Run {
                 }
                 fits
             }
-            RunEvent::ToolStarted { indices, args } => self.calls_started(&indices, args),
+            RunEvent::ToolStarted { indices, args, media } => self.calls_started(&indices, args, &media),
             RunEvent::ToolFinished { index, result } => self.call_finished(index, result),
             RunEvent::Suspended { index, request, output } => self.call_suspended(index, request, output),
             RunEvent::Answered { request_id, answer } => self.request_answered(&request_id, answer),
@@ -294,16 +294,18 @@ impl Run {
         }
     }
 
-    fn calls_started(&mut self, indices: &[usize], args: Vec<Args>) -> bool {
+    fn calls_started(&mut self, indices: &[usize], args: Vec<Args>, media: &[usize]) -> bool {
         let distinct = indices.iter().collect::<std::collections::HashSet<_>>().len() == indices.len();
         let startable = |index: &usize| self.open.get(*index).is_some_and(|c| c.phase == Phase::Planned);
-        if indices.is_empty() || !distinct || indices.len() != args.len() || !indices.iter().all(startable) {
+        let fits = !indices.is_empty() && distinct && indices.len() == args.len();
+        if !fits || !indices.iter().all(startable) || !media.iter().all(|index| indices.contains(index)) {
             return false;
         }
         for (index, args) in indices.iter().zip(args) {
             if let Some(call) = self.open.get_mut(*index) {
                 call.args = args;
                 call.phase = Phase::Running;
+                call.of_media = media.contains(index);
             }
         }
         true
@@ -364,8 +366,10 @@ impl Run {
     /// Every call of the turn has its result: they enter the transcript together.
     fn close_turn(&mut self) {
         let open = std::mem::take(&mut self.open);
-        let answers: Vec<ToolAnswer<'_>> =
-            open.iter().filter_map(|call| Some(ToolAnswer::of(&call.call, call.result()?))).collect();
+        let answers: Vec<ToolAnswer<'_>> = open
+            .iter()
+            .filter_map(|call| Some(ToolAnswer::of(&call.call, call.result()?, call.of_media)))
+            .collect();
         self.messages.extend(wire(self.style).tool_results(&answers));
         for call in open {
             if let Phase::Finished(result) = call.phase {

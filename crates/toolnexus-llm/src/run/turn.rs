@@ -29,6 +29,8 @@ pub(super) struct OpenCall {
     /// The arguments it runs with: the model's, or what replaced them when it was started.
     pub(super) args: Args,
     pub(super) phase: Phase,
+    /// Whether the tool makes media.
+    pub(super) of_media: bool,
     /// What it asked, from its first suspension on.
     pub(super) request: Option<Request>,
     /// What came back.
@@ -38,7 +40,7 @@ pub(super) struct OpenCall {
 impl OpenCall {
     pub(super) fn new(call: ModelCall) -> Self {
         let args = Arc::clone(&call.args);
-        OpenCall { call, args, phase: Phase::Planned, request: None, answer: None }
+        OpenCall { call, args, phase: Phase::Planned, of_media: false, request: None, answer: None }
     }
 
     pub(super) fn result(&self) -> Option<&Arc<ToolResult>> {

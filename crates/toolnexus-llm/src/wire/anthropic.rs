@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolnexus_core::content::{ContentPartError, PartEncoder};
 use toolnexus_core::http::HeaderValue;
 use toolnexus_core::{ContentPart, Style};
 
@@ -16,8 +17,8 @@ use stream::AnthropicStream;
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
 use super::lenient::{Count, Text};
-use super::parts::{PartEncoder, Provenance, as_part, parts_of, with_content};
-use super::{RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
+use super::parts::{as_sent, attached_block, derived_block, entries_of, with_content};
+use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Transcript, Usage};
@@ -52,7 +53,7 @@ impl Wire for Anthropic {
         Message::of_wire(&User { role: "user", content: prompt }, matches!(prompt, Prompt::Parts(_)))
     }
 
-    fn tool_results(&self, answers: &[ToolAnswer<'_>]) -> Vec<Message> {
+    fn tool_results<'a>(&self, answers: &[ToolAnswer<'a>]) -> Vec<Message> {
         #[derive(Serialize)]
         struct Results<'a> {
             role: &'static str,
@@ -67,20 +68,21 @@ impl Wire for Anthropic {
             #[serde(skip_serializing_if = "Option::is_none")]
             name: Option<&'a str>,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            parts: &'a [ContentPart],
+            parts: Cow<'a, [ContentPart]>,
         }
-        let content = answers
-            .iter()
-            .map(|answer| ResultBlock {
+        let block = |answer: &ToolAnswer<'a>| {
+            let parts = answer.parts();
+            ResultBlock {
                 r#type: "tool_result",
                 tool_use_id: answer.id,
                 content: &answer.result.output,
                 is_error: answer.result.is_error,
-                name: (!answer.result.parts.is_empty()).then_some(answer.name),
-                parts: &answer.result.parts,
-            })
-            .collect();
-        let holds_parts = answers.iter().any(|answer| !answer.result.parts.is_empty());
+                name: (!parts.is_empty()).then_some(answer.name),
+                parts,
+            }
+        };
+        let content: Vec<_> = answers.iter().map(block).collect();
+        let holds_parts = content.iter().any(|block| !block.parts.is_empty());
         vec![Message::of_wire(&Results { role: "user", content }, holds_parts)]
     }
 
@@ -88,8 +90,8 @@ impl Wire for Anthropic {
         String::new()
     }
 
-    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart> {
-        let mut encoder = PartEncoder::new(Style::Anthropic);
+    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, ContentPartError> {
+        let mut encoder = parts.part_rules.encoder(Style::Anthropic);
         let (system, messages) = hoist_system(parts.system, parts.messages);
         let messages = with_blocks(messages, &mut encoder)?;
         let mut body =
@@ -104,7 +106,7 @@ impl Wire for Anthropic {
         if parts.streamed {
             body = body.with("stream", Field::Static("true"));
         }
-        Ok(Request { body, replaced: encoder.replaced })
+        Ok(Request { body, replaced: encoder.into_replaced() })
     }
 
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable> {
@@ -197,7 +199,7 @@ fn assistant(content: &str) -> Message {
 }
 
 /// The messages with every part in its block.
-fn with_blocks<'a>(messages: Field<'a>, encoder: &mut PartEncoder) -> Result<Field<'a>, RefusedPart> {
+fn with_blocks<'a>(messages: Field<'a>, encoder: &mut PartEncoder) -> Result<Field<'a>, ContentPartError> {
     let messages: Vec<Cow<'a, Message>> = match messages {
         Field::Transcript(all) if all.may_hold_parts() => all.iter().map(Cow::Borrowed).collect(),
         Field::Messages(some) if some.iter().any(|message| message.may_hold_parts()) => some,
@@ -208,7 +210,7 @@ fn with_blocks<'a>(messages: Field<'a>, encoder: &mut PartEncoder) -> Result<Fie
             return Ok(message);
         }
         let Some(content) = message.get("content").and_then(Value::as_array) else { return Ok(message) };
-        let blocks: Result<Vec<Value>, RefusedPart> =
+        let blocks: Result<Vec<Value>, ContentPartError> =
             content.iter().map(|entry| encode_entry(entry, encoder)).collect();
         Ok(Cow::Owned(with_content(&message, Value::Array(blocks?))))
     };
@@ -216,26 +218,27 @@ fn with_blocks<'a>(messages: Field<'a>, encoder: &mut PartEncoder) -> Result<Fie
 }
 
 /// One entry of a content list: a part becomes its block, a tool result takes its parts inside.
-fn encode_entry(entry: &Value, encoder: &mut PartEncoder) -> Result<Value, RefusedPart> {
-    // A text part is a block already, perhaps with keys of the provider's.
-    if let Some(part) = as_part(entry).filter(|part| !part.is_text()) {
-        return encoder.block(&part, Provenance::Attached);
+fn encode_entry(entry: &Value, encoder: &mut PartEncoder) -> Result<Value, ContentPartError> {
+    if entry.get("type").is_none_or(|kind| kind != "tool_result") {
+        return attached_block(entry, encoder);
     }
-    let parts = parts_of(entry);
-    let (Value::Object(map), false) = (entry, parts.is_empty()) else { return Ok(entry.clone()) };
-    let mut block = map.clone();
-    block.shift_remove("parts");
-    block.shift_remove("name");
-    let output = map.get("content").and_then(Value::as_str).unwrap_or_default();
-    let mut content = Vec::with_capacity(parts.len() + 1);
-    if !output.is_empty() {
-        content.push(json!({"type": "text", "text": output}));
+    let mut parts = entries_of(entry).peekable();
+    let mut content = match entry.get("content") {
+        // Parts that a caller put into the content are the caller's.
+        Some(Value::Array(blocks)) => {
+            blocks.iter().map(|entry| attached_block(entry, encoder)).collect::<Result<_, _>>()?
+        }
+        given if parts.peek().is_none() => {
+            return Ok(as_sent(entry, given.cloned().unwrap_or_else(|| "".into())));
+        }
+        Some(Value::String(output)) if !output.is_empty() => vec![encoder.text(output)],
+        // The API refuses an empty text block.
+        _ => Vec::new(),
+    };
+    for part in parts {
+        content.push(derived_block(part, encoder)?);
     }
-    for part in &parts {
-        content.push(encoder.block(part, Provenance::Derived)?);
-    }
-    block.insert("content".into(), Value::Array(content));
-    Ok(Value::Object(block))
+    Ok(as_sent(entry, Value::Array(content)))
 }
 
 /// System messages leave the transcript and join the system text. If nothing else is left, the

@@ -17,12 +17,15 @@ mod parts;
 mod sse;
 mod unanswered;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
+use toolnexus_core::content::{ContentPartError, ReplacedPart};
 use toolnexus_core::http::HeaderValue;
-use toolnexus_core::{PartKind, Style, ToolResult};
+use toolnexus_core::{ContentPart, PartKind, Style, ToolResult};
 
 pub(crate) use body::RequestBody;
-pub(crate) use parts::RefusedPart;
+pub(crate) use parts::PartRules;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;
 
@@ -38,13 +41,15 @@ pub(crate) struct RequestParts<'a> {
     /// The serialised tool array; `None` without tools.
     pub(crate) tools: Option<Bytes>,
     pub(crate) streamed: bool,
+    /// What is done with content parts that cannot be sent.
+    pub(crate) part_rules: PartRules,
 }
 
 /// A request, ready to be written.
 pub(crate) struct Request<'a> {
     pub(crate) body: RequestBody<'a>,
-    /// Kinds of parts that tools returned and that text stands in for.
-    pub(crate) replaced: Vec<PartKind>,
+    /// The parts that text stands in for.
+    pub(crate) replaced: Vec<ReplacedPart>,
 }
 
 /// The result of one call, for the transcript.
@@ -52,11 +57,23 @@ pub(crate) struct ToolAnswer<'a> {
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
     pub(crate) result: &'a ToolResult,
+    /// Whether the tool makes media.
+    pub(crate) of_media: bool,
 }
 
 impl<'a> ToolAnswer<'a> {
-    pub(crate) fn of(call: &'a ModelCall, result: &'a ToolResult) -> Self {
-        ToolAnswer { id: &call.id, name: &call.name, result }
+    pub(crate) fn of(call: &'a ModelCall, result: &'a ToolResult, of_media: bool) -> Self {
+        ToolAnswer { id: &call.id, name: &call.name, result, of_media }
+    }
+
+    /// The parts that enter the transcript. What a media tool makes is for the host; of it the
+    /// model sees the pictures, and reads of the rest in the output.
+    pub(crate) fn parts(&self) -> Cow<'a, [ContentPart]> {
+        let parts = &self.result.parts;
+        if !self.of_media || parts.is_empty() {
+            return Cow::Borrowed(parts);
+        }
+        parts.iter().filter(|part| part.kind() == PartKind::Image).cloned().collect()
     }
 }
 
@@ -75,14 +92,14 @@ pub(crate) trait Wire: Sync {
     fn user_message(&self, prompt: &Prompt) -> Message;
 
     /// The results of one turn as messages, in call order.
-    fn tool_results(&self, answers: &[ToolAnswer<'_>]) -> Vec<Message>;
+    fn tool_results<'a>(&self, answers: &[ToolAnswer<'a>]) -> Vec<Message>;
 
     /// The newest assistant text, for a run that was stopped by its turn limit.
     fn newest_text(&self, messages: &[Message]) -> String;
 
     /// The request. Refused when the transcript holds an attached part that the dialect has no
     /// block for.
-    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart>;
+    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, ContentPartError>;
 
     /// Reads a whole answer. `turn` numbers calls that came without an id.
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable>;

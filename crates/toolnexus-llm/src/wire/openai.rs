@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolnexus_core::content::{ContentPartError, PartEncoder, PartView};
 use toolnexus_core::http::HeaderValue;
 use toolnexus_core::{ContentPart, Style};
 
@@ -16,8 +17,8 @@ use stream::OpenAiStream;
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
 use super::lenient::{Count, Text};
-use super::parts::{PartEncoder, Provenance, encoded, parts_of, with_content};
-use super::{RefusedPart, Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
+use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
+use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Usage};
@@ -41,7 +42,7 @@ impl Wire for OpenAi {
         Message::of_wire(&User { role: "user", content: prompt }, matches!(prompt, Prompt::Parts(_)))
     }
 
-    fn tool_results(&self, answers: &[ToolAnswer<'_>]) -> Vec<Message> {
+    fn tool_results<'a>(&self, answers: &[ToolAnswer<'a>]) -> Vec<Message> {
         #[derive(Serialize)]
         struct ToolMessage<'a> {
             role: &'static str,
@@ -55,13 +56,13 @@ impl Wire for OpenAi {
         answers
             .iter()
             .map(|answer| {
-                let parts = &answer.result.parts;
+                let parts = answer.parts();
                 let message = ToolMessage {
                     role: "tool",
                     tool_call_id: answer.id,
                     content: &answer.result.output,
                     name: (!parts.is_empty()).then_some(answer.name),
-                    parts,
+                    parts: &parts,
                 };
                 Message::of_wire(&message, !parts.is_empty())
             })
@@ -77,8 +78,8 @@ impl Wire for OpenAi {
             .unwrap_or_default()
     }
 
-    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, RefusedPart> {
-        let mut encoder = PartEncoder::new(Style::OpenAI);
+    fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, ContentPartError> {
+        let mut encoder = parts.part_rules.encoder(Style::OpenAI);
         let messages = if parts.messages.may_hold_parts() {
             Field::Messages(with_blocks(parts.messages, &mut encoder)?)
         } else {
@@ -94,7 +95,7 @@ impl Wire for OpenAi {
                 .with("stream", Field::Static("true"))
                 .with("stream_options", Field::Static("{\"include_usage\":true}"));
         }
-        Ok(Request { body, replaced: encoder.replaced })
+        Ok(Request { body, replaced: encoder.into_replaced() })
     }
 
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable> {
@@ -172,19 +173,20 @@ impl Wire for OpenAi {
 fn with_blocks<'a>(
     messages: &'a [Message],
     encoder: &mut PartEncoder,
-) -> Result<Vec<Cow<'a, Message>>, RefusedPart> {
+) -> Result<Vec<Cow<'a, Message>>, ContentPartError> {
     let mut sent = Vec::with_capacity(messages.len() + 1);
     let mut moved: Vec<Value> = Vec::new();
     for message in messages {
-        let is_result = message.may_hold_parts() && message.role() == "tool";
         if !moved.is_empty() && message.role() != "tool" {
             sent.push(Cow::Owned(moved_parts(&mut moved)));
         }
-        match (message.may_hold_parts(), is_result) {
-            (false, _) => sent.push(Cow::Borrowed(message)),
-            (true, false) => sent.push(encoded(message, encoder)?),
-            (true, true) => sent.push(Cow::Owned(tool_message(message, encoder, &mut moved)?)),
-        }
+        sent.push(match message {
+            _ if !message.may_hold_parts() => Cow::Borrowed(message),
+            _ if message.role() == "tool" && message.get("parts").is_some() => {
+                Cow::Owned(tool_message(message, encoder, &mut moved)?)
+            }
+            _ => encoded(message, encoder)?,
+        });
     }
     if !moved.is_empty() {
         sent.push(Cow::Owned(moved_parts(&mut moved)));
@@ -201,32 +203,36 @@ fn tool_message(
     message: &Message,
     encoder: &mut PartEncoder,
     moved: &mut Vec<Value>,
-) -> Result<Message, RefusedPart> {
-    let (texts, others): (Vec<ContentPart>, Vec<ContentPart>) =
-        parts_of(message).into_iter().partition(ContentPart::is_text);
+) -> Result<Message, ContentPartError> {
+    let is_text = |part: Option<PartView<'_>>| part.is_some_and(|part| part.text().is_some());
+    let (texts, others): (Vec<_>, Vec<_>) = entries_of(message).partition(|(_, part)| is_text(*part));
     let given = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
     if !others.is_empty() {
         let heading = format!("Output of tool {} ({}):", given("name"), given("tool_call_id"));
-        moved.push(json!({"type": "text", "text": heading}));
+        moved.push(encoder.text(&heading));
     }
-    for part in &others {
-        moved.push(encoder.block(part, Provenance::Derived)?);
+    for part in others {
+        moved.push(derived_block(part, encoder)?);
     }
-    let content = if texts.is_empty() {
-        message.get("content").cloned().unwrap_or_default()
-    } else {
-        let mut blocks = vec![json!({"type": "text", "text": given("content")})];
-        for part in &texts {
-            blocks.push(encoder.block(part, Provenance::Derived)?);
+    let mut content = match message.get("content") {
+        // Parts that a caller put into the content are the caller's.
+        Some(Value::Array(blocks)) => {
+            let blocks = blocks.iter().map(|entry| attached_block(entry, encoder));
+            Value::Array(blocks.collect::<Result<_, _>>()?)
         }
-        Value::Array(blocks)
+        given => given.cloned().unwrap_or_default(),
     };
-    let mut value = with_content(message, content).value().clone();
-    if let Value::Object(map) = &mut value {
-        map.shift_remove("parts");
-        map.shift_remove("name");
+    if !texts.is_empty() {
+        let mut blocks = match content {
+            Value::Array(blocks) => blocks,
+            other => vec![encoder.text(other.as_str().unwrap_or_default())],
+        };
+        for part in texts {
+            blocks.push(derived_block(part, encoder)?);
+        }
+        content = Value::Array(blocks);
     }
-    Ok(Message::from(value))
+    Ok(Message::from(as_sent(message, content)))
 }
 
 #[derive(Serialize)]

@@ -55,7 +55,8 @@ fn answer_rest_of_openai(history: &mut Transcript) {
         match given.iter().position(|message| message.get("tool_call_id").is_some_and(|id| *id == call.id)) {
             Some(at) => history.push(given.remove(at)),
             None => {
-                let answer = ToolAnswer { id: &call.id, name: &call.name, result: &call.no_result() };
+                let answer =
+                    ToolAnswer { id: &call.id, name: &call.name, result: &call.no_result(), of_media: false };
                 history.extend(wire(Style::OpenAI).tool_results(&[answer]));
             }
         }
