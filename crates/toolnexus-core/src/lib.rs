@@ -8,12 +8,13 @@
 //! * [`Request`] and [`Answer`]: a tool asks somebody outside, somebody outside answers.
 //! * [`define_tool`] and [`define_typed_tool`]: a function becomes a tool.
 //! * [`adapters`]: the tool array in the shape each provider wants.
+//! * [`content`]: images, files and audio, from where they lie to a provider's block.
 //! * [`http`]: the seam through which model requests leave the process.
 //!
-//! Nothing here opens a socket, a file or a process.
+//! Nothing here opens a socket or a process, and no file but one that a caller attaches.
 
 pub mod adapters;
-mod content;
+pub mod content;
 mod context;
 pub mod env;
 pub mod http;

@@ -46,6 +46,9 @@ pub enum ClientError {
     /// This client cannot do that.
     #[error("{0}")]
     Unsupported(String),
+    /// A content part cannot be sent.
+    #[error(transparent)]
+    ContentPart(#[from] toolnexus_core::content::ContentPartError),
     /// The run's state and its driver disagree: a fault of this library.
     #[error(transparent)]
     Run(#[from] crate::run::RunError),
