@@ -1,20 +1,18 @@
 //! One model call: the request out, the answer in.
 
-use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use bytes::Bytes;
 use toolnexus_core::PartKind;
-use toolnexus_core::http::Body;
-use toolnexus_core::json::repair_surrogates;
+
 use tracing::Instrument as _;
 
 use super::Driver;
-use super::attempts::Answer;
+use super::attempts::{Answer, ModelExchange};
 use crate::client::ClientInner;
 use crate::endpoint::Endpoint;
 use crate::run::{ModelAnswer, Run};
-use crate::wire::{RequestParts, Unreadable, Wire, wire};
+use crate::wire::{RequestBody, RequestParts, Unreadable, Wire, wire};
 use crate::{ClientError, Transcript};
 
 /// What came of a model call.
@@ -47,34 +45,28 @@ impl Driver {
             Err(refused) => return Ok(Called::Refused(refused.to_string())),
         };
         self.client.warn_replaced(&request.replaced);
-        let span = tracing::info_span!(
-            "chat",
-            gen_ai.operation.name = "chat",
-            gen_ai.request.model = options.model,
-            gen_ai.provider.name = options.style.as_str(),
-        );
+        let exchange =
+            ModelExchange { client: &self.client, endpoint, cancel: &self.cancel, streamed: self.streamed };
+        let span = exchange.span();
         // Boxed, as are the rare paths below: an async call is moved into its caller's state, and
         // the call of a model is large.
-        let answer = Box::pin(self.answer(dialect, endpoint, request.body.to_body(), turn));
+        let answer = Box::pin(self.answer(dialect, exchange, &request.body, turn));
         answer.instrument(span).await.map(Called::Answered)
     }
 
     async fn answer(
         &self,
         dialect: &'static dyn Wire,
-        endpoint: &Endpoint,
-        body: Body,
+        exchange: ModelExchange<'_>,
+        body: &RequestBody<'_>,
         turn: u32,
     ) -> Result<ModelAnswer, ClientError> {
-        match self.attempts(endpoint, body).await? {
+        let endpoint = exchange.endpoint;
+        match exchange.call(body).await?.1 {
             Answer::Begun(response) => {
                 Box::pin(self.read_stream(response, dialect.stream(turn), endpoint)).await
             }
             Answer::Whole(body) => {
-                let body = match repair_surrogates(&body) {
-                    Cow::Borrowed(_) => body,
-                    Cow::Owned(repaired) => repaired.into(),
-                };
                 let unreadable = |problem: Unreadable| endpoint.unreadable(&problem.0, &body);
                 dialect.decode(&body, turn).map_err(unreadable)
             }

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use toolnexus_core::http::HeaderValue;
 use toolnexus_core::{PartKind, Style, ToolResult};
 
-pub(crate) use body::RequestBody;
+pub(crate) use body::{Field, RequestBody};
 pub(crate) use parts::RefusedPart;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;
