@@ -17,8 +17,7 @@ fuzz_target!(|json: &[u8]| {
     assert!(openai_tools_to_anthropic(&entries).len() <= entries.len());
     // What the strict conversion refuses for its kind, text may stand in for.
     let strict = openai_messages_to_anthropic(&entries);
-    let options =
-        InboundOptions { on_unsupported_part: Some(UnsupportedPart::Text), ..Default::default() };
+    let options = InboundOptions { on_unsupported_part: Some(UnsupportedPart::Text), ..Default::default() };
     let lenient = openai_messages_to_anthropic_with(&entries, options);
     if let Ok(strict) = strict {
         assert_eq!(Ok(strict), lenient);

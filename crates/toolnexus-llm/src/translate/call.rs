@@ -195,7 +195,7 @@ fn anthropic_body(
 }
 
 /// The first system text that says something.
-fn first_given<'a, const N: usize>(texts: [Option<&'a str>; N]) -> Option<&'a str> {
+fn first_given<const N: usize>(texts: [Option<&str>; N]) -> Option<&str> {
     texts.into_iter().flatten().find(|text| !text.trim().is_empty())
 }
 
