@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::Toolkit;
 use toolnexus_core::content::ReplacedPart;
 use toolnexus_core::http::HttpTransport;
+use toolnexus_core::{BoxFuture, Toolkit};
 
 use crate::driver::{Driver, Events};
 use crate::endpoint::Endpoint;
@@ -50,6 +50,8 @@ pub(crate) struct ClientInner {
     pub(crate) endpoint: OnceLock<Arc<Endpoint>>,
     /// The parts that text stood in for and that a warning was given for. The style never changes.
     pub(crate) warned: Mutex<HashSet<ReplacedPart>>,
+    /// Keys of `request_params` that a warning was given for.
+    pub(crate) warned_params: Mutex<HashSet<String>>,
 }
 
 /// A client. Opens nothing, sends nothing and cannot fail: options that cannot be used are
@@ -64,6 +66,7 @@ pub fn create_client(mut options: ClientOptions) -> Client {
             store,
             endpoint: OnceLock::new(),
             warned: Mutex::default(),
+            warned_params: Mutex::default(),
         }),
     }
 }
@@ -178,12 +181,21 @@ impl Client {
         mut plan: Plan,
     ) -> Result<RunResult, ClientError> {
         let caller = plan.options.cancel.take();
+        self.bounded(caller, |cancel| Box::pin(self.load_and_drive(prompt, toolkit, plan, cancel))).await
+    }
+
+    /// Does work that ends early when the caller cancels it or when `timeout_ms` is over. `work`
+    /// is boxed, so that the futures around it stay small: each is moved into the next.
+    pub(crate) async fn bounded<'a, T>(
+        &'a self,
+        caller: Option<CancellationToken>,
+        work: impl FnOnce(CancellationToken) -> BoxFuture<'a, Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
         let timeout_ms = self.inner.options.timeout_ms;
-        // Fires for everything inside the run when it ends early, also by being dropped.
+        // Fires for everything inside when it ends early, also by being dropped.
         let cancel = caller.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
         let ends_early = cancel.clone().drop_guard();
-        // Boxed, so that the futures around it stay small: each is moved into the next.
-        let work = Box::pin(self.load_and_drive(prompt, toolkit, plan, cancel));
+        let work = work(cancel);
         let result = tokio::select! {
             biased;
             () = cancelled(caller.as_ref()) => return Err(ClientError::Cancelled),
@@ -192,6 +204,14 @@ impl Client {
         };
         ends_early.disarm();
         Ok(result)
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.inner.options
+    }
+
+    pub(crate) fn inner(&self) -> &ClientInner {
+        &self.inner
     }
 
     async fn load_and_drive(

@@ -57,6 +57,12 @@ pub struct ClientOptions {
     pub on_error: Option<OnError>,
     /// The longest a run may take as a whole, in milliseconds. 0 means no limit.
     pub timeout_ms: u64,
+    /// Top-level keys to add to every request body; a key replaces the one that is there, `null`
+    /// included. `messages`, `tools` and `stream` have no effect (once warned of).
+    pub request_params: Map<String, Value>,
+    /// Receives every request body after `request_params`, once per model call, and returns what
+    /// is sent; `null` leaves it as it is. Changes the request alone, never the transcript.
+    pub body_transform: Option<BodyTransform>,
     /// Where `ask` keeps conversations. `None`: in memory, for this client alone.
     pub store: Option<Arc<dyn ConversationStore>>,
     /// Answers suspended tools. `None`: the toolkit's resolver, if it has one.
@@ -102,6 +108,9 @@ fn shown_url(url: &str) -> String {
         .map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()))
         .unwrap_or_else(|_| "(not a URL)".into())
 }
+
+/// Changes a request body on its way out.
+pub type BodyTransform = Arc<dyn Fn(Value) -> Value + Send + Sync>;
 
 /// Receives the events of a run as they happen, on the run's own task.
 pub type EventSink = Arc<dyn Fn(&StreamEvent) + Send + Sync>;

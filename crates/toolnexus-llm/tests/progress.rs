@@ -22,7 +22,10 @@ async fn calling(style: Style, tools: &[&str]) -> ModelServer {
     server([calls, reply(style).text("ok")]).await
 }
 
-fn progress_of(event: &StreamEvent) -> Option<(&str, &str, f64, Option<f64>, Option<&str>)> {
+/// Id, tool, progress, total and message.
+type Told<'a> = (&'a str, &'a str, f64, Option<f64>, Option<&'a str>);
+
+fn progress_of(event: &StreamEvent) -> Option<Told<'_>> {
     match event {
         StreamEvent::ToolProgress { id, name, progress, total, message } => {
             Some((id, name, *progress, *total, message.as_deref()))

@@ -67,6 +67,11 @@ pub mod client {
     pub use toolnexus_llm::*;
 }
 
+/// Single-turn translation: OpenAI's shapes in and out, any provider behind the client.
+pub mod translate {
+    pub use toolnexus_llm::translate::*;
+}
+
 /// MCP servers as a source of tools.
 pub mod mcp {
     pub use toolnexus_mcp::*;

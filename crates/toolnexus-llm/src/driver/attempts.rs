@@ -1,16 +1,23 @@
-//! Attempts at one request, and the waits between them.
+//! One exchange with the model: the body shaped once, then attempts and the waits between them.
+//!
+//! Runs, streams and translation all go through [`ModelExchange`], so that whatever applies to a
+//! model call applies to each of them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
 use secrecy::ExposeSecret as _;
+use tokio_util::sync::CancellationToken;
 use toolnexus_core::BoxFuture;
 use toolnexus_core::http::{Body, HeaderValue, HttpRequest, HttpResponse, Method, TransportError};
+use toolnexus_core::json::repair_surrogates;
 
-use super::Driver;
+use crate::client::ClientInner;
 use crate::endpoint::Endpoint;
 use crate::retry::{ErrorInfo, RETRYABLE_STATUSES, Tier, backoff, retry_after};
+use crate::wire::RequestBody;
 use crate::{ClientError, ProviderError};
 
 /// How large an answer may be that is read as a whole.
@@ -20,8 +27,8 @@ const BODY_LIMIT: usize = 64 * 1024 * 1024;
 pub(super) const ERROR_BODY_LIMIT: usize = 16 * 1024 * 1024;
 
 /// A good answer.
-pub(super) enum Answer {
-    /// Read to its end.
+pub(crate) enum Answer {
+    /// Read to its end; lone surrogates are repaired.
     Whole(Bytes),
     /// To be read as it arrives.
     Begun(HttpResponse),
@@ -45,14 +52,51 @@ impl Failure {
     }
 }
 
-impl Driver {
+/// A call of the model: what it needs beside the body.
+pub(crate) struct ModelExchange<'a> {
+    pub(crate) client: &'a ClientInner,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) cancel: &'a CancellationToken,
+    /// Whether the answer is to be streamed.
+    pub(crate) streamed: bool,
+}
+
+impl ModelExchange<'_> {
+    /// What a call is traced as, until its answer is read.
+    pub(crate) fn span(&self) -> tracing::Span {
+        tracing::info_span!(
+            "chat",
+            gen_ai.operation.name = "chat",
+            gen_ai.request.model = self.client.options.model,
+            gen_ai.provider.name = self.client.options.style.as_str(),
+        )
+    }
+
+    /// Shapes the body, sends it, and gives the model that was asked and its answer.
+    pub(crate) async fn call(&self, body: &RequestBody<'_>) -> Result<(String, Answer), ClientError> {
+        let shaped = self.client.shaped(body)?;
+        let answer = match self.attempts(shaped.body).await? {
+            Answer::Whole(body) => Answer::Whole(match repair_surrogates(&body) {
+                Cow::Borrowed(_) => body,
+                Cow::Owned(repaired) => repaired.into(),
+            }),
+            begun @ Answer::Begun(_) => begun,
+        };
+        Ok((shaped.model, answer))
+    }
+
+    /// Cancelled while nothing was awaited, or heard of by the transport first.
+    fn check_cancelled(&self) -> Result<(), ClientError> {
+        if self.cancel.is_cancelled() { Err(ClientError::Cancelled) } else { Ok(()) }
+    }
+
     /// Sends the request until an answer is good, or not worth another attempt.
-    pub(super) async fn attempts(&self, endpoint: &Endpoint, body: Body) -> Result<Answer, ClientError> {
+    async fn attempts(&self, body: Body) -> Result<Answer, ClientError> {
         let options = &self.client.options;
         let retries = options.retries.unwrap_or(2);
         let mut attempt = 0;
         loop {
-            let failure = match self.attempt(endpoint, body.clone()).await {
+            let failure = match self.attempt(body.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Transport(error)) if error.is_over_limit() => {
                     return Err(ClientError::InvalidResponse(format!(
@@ -73,7 +117,7 @@ impl Driver {
                 return Err(match failure {
                     Failure::Status(error) => ClientError::Provider(error),
                     Failure::Transport(source) => ClientError::Transport {
-                        context: format!("the model at {} gave no answer", endpoint.origin),
+                        context: format!("the model at {} gave no answer", self.endpoint.origin),
                         source,
                     },
                 });
@@ -99,10 +143,10 @@ impl Driver {
         backoff(base, attempt, fastrand::u64(0..100))
     }
 
-    async fn attempt(&self, endpoint: &Endpoint, body: Body) -> Result<Answer, Failure> {
-        let response = self.send(endpoint, body).await.map_err(Failure::Transport)?;
+    async fn attempt(&self, body: Body) -> Result<Answer, Failure> {
+        let response = self.send(body).await.map_err(Failure::Transport)?;
         if !response.status.is_success() {
-            return Err(Box::pin(error_answer(response, endpoint.secret.expose_secret())).await);
+            return Err(Box::pin(error_answer(response, self.endpoint.secret.expose_secret())).await);
         }
         if self.streamed {
             return Ok(Answer::Begun(response));
@@ -111,18 +155,14 @@ impl Driver {
         response.collect(BODY_LIMIT).await.map(Answer::Whole).map_err(Failure::Transport)
     }
 
-    fn send(
-        &self,
-        endpoint: &Endpoint,
-        body: Body,
-    ) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
-        let mut headers = endpoint.headers.clone();
+    fn send(&self, body: Body) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
+        let mut headers = self.endpoint.headers.clone();
         if self.streamed {
             headers.entry("accept").or_insert(HeaderValue::from_static("text/event-stream"));
         }
         self.client.transport.send(HttpRequest {
             method: Method::POST,
-            url: endpoint.url.clone(),
+            url: self.endpoint.url.clone(),
             headers,
             body,
             cancel: self.cancel.clone(),

@@ -6,6 +6,7 @@
 
 mod attempts;
 mod model;
+mod shaping;
 mod streaming;
 mod tools;
 
@@ -21,6 +22,7 @@ use crate::result::limits;
 use crate::run::{Run, RunError, RunEvent, Step};
 use crate::stream::EventQueue;
 use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent, TextSink};
+pub(crate) use attempts::{Answer, ModelExchange};
 use model::Called;
 use tools::Turn;
 

@@ -1,20 +1,17 @@
 //! One model call: the request out, the answer in.
 
-use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use bytes::Bytes;
 use toolnexus_core::content::{ContentPartError, ReplacedPart};
-use toolnexus_core::http::Body;
-use toolnexus_core::json::repair_surrogates;
 use tracing::Instrument as _;
 
 use super::Driver;
-use super::attempts::Answer;
+use super::attempts::{Answer, ModelExchange};
 use crate::client::ClientInner;
 use crate::endpoint::Endpoint;
 use crate::run::{ModelAnswer, Run};
-use crate::wire::{PartRules, RequestParts, Unreadable, Wire, wire};
+use crate::wire::{PartRules, RequestBody, RequestParts, Unreadable, Wire, wire};
 use crate::{ClientError, Transcript};
 
 /// What came of a model call.
@@ -48,34 +45,28 @@ impl Driver {
             Err(refused) => return Ok(Called::Refused(refused)),
         };
         self.client.warn_replaced(&request.replaced);
-        let span = tracing::info_span!(
-            "chat",
-            gen_ai.operation.name = "chat",
-            gen_ai.request.model = options.model,
-            gen_ai.provider.name = options.style.as_str(),
-        );
+        let exchange =
+            ModelExchange { client: &self.client, endpoint, cancel: &self.cancel, streamed: self.streamed };
+        let span = exchange.span();
         // Boxed, as are the rare paths below: an async call is moved into its caller's state, and
         // the call of a model is large.
-        let answer = Box::pin(self.answer(dialect, endpoint, request.body.to_body(), turn));
+        let answer = Box::pin(self.answer(dialect, exchange, &request.body, turn));
         answer.instrument(span).await.map(Called::Answered)
     }
 
     async fn answer(
         &self,
         dialect: &'static dyn Wire,
-        endpoint: &Endpoint,
-        body: Body,
+        exchange: ModelExchange<'_>,
+        body: &RequestBody<'_>,
         turn: u32,
     ) -> Result<ModelAnswer, ClientError> {
-        match self.attempts(endpoint, body).await? {
+        let endpoint = exchange.endpoint;
+        match exchange.call(body).await?.1 {
             Answer::Begun(response) => {
                 Box::pin(self.read_stream(response, dialect.stream(turn), endpoint)).await
             }
             Answer::Whole(body) => {
-                let body = match repair_surrogates(&body) {
-                    Cow::Borrowed(_) => body,
-                    Cow::Owned(repaired) => repaired.into(),
-                };
                 let unreadable = |problem: Unreadable| endpoint.unreadable(&problem.0, &body);
                 dialect.decode(&body, turn).map_err(unreadable)
             }
@@ -85,7 +76,7 @@ impl Driver {
 
 impl ClientInner {
     /// Says that text stands in for parts, once per kind of part and reason.
-    fn warn_replaced(&self, replaced: &[ReplacedPart]) {
+    pub(crate) fn warn_replaced(&self, replaced: &[ReplacedPart]) {
         let style = self.options.style;
         for part in replaced {
             if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(*part) {

@@ -24,7 +24,7 @@ use toolnexus_core::content::{ContentPartError, ReplacedPart};
 use toolnexus_core::http::HeaderValue;
 use toolnexus_core::{ContentPart, PartKind, Style, ToolResult};
 
-pub(crate) use body::RequestBody;
+pub(crate) use body::{Field, RequestBody};
 pub(crate) use parts::PartRules;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;

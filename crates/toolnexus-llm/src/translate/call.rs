@@ -1,0 +1,207 @@
+//! The request, and the one call it makes.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use toolnexus_core::content::{ContentPartError, PartEncoder};
+use toolnexus_core::{Style, Toolkit};
+use tracing::Instrument as _;
+
+use super::inbound::inbound;
+use super::outbound::{TranslateResult, outbound};
+use super::parts::with_literals_encoded;
+use super::text::has_system_message;
+use super::tools::{
+    openai_tool_choice_to_anthropic, openai_tools_to_anthropic, with_properties, without_duplicates,
+};
+use crate::driver::{Answer, ModelExchange};
+use crate::wire::{Field, PartRules, RequestBody, wire};
+use crate::{Client, ClientError, ClientOptions};
+
+/// Anthropic wants a limit in every request.
+const MAX_TOKENS: u64 = 4096;
+
+/// One request in OpenAI's shapes.
+#[derive(Clone, Default)]
+pub struct TranslateRequest {
+    /// The messages, as OpenAI takes them. What is no JSON object is ignored.
+    pub messages: Vec<Value>,
+    /// Tools to declare, as OpenAI takes them, behind those of the toolkit.
+    pub tools: Vec<Value>,
+    /// A toolkit to declare. Its tools are never run.
+    pub toolkit: Option<Toolkit>,
+    /// OpenAI's `tool_choice`; sent only along with tools.
+    pub tool_choice: Option<Value>,
+    /// The system text. Blank or `None`: the transcript's, else the client's system prompt.
+    pub system: Option<String>,
+    /// The most tokens the model may write. 0: no limit is sent, or 4096 where one is required.
+    pub max_tokens: u64,
+    /// Ends the call early.
+    pub cancel: Option<CancellationToken>,
+}
+
+impl TranslateRequest {
+    /// Adds a message of any type that serialises to OpenAI's shape.
+    ///
+    /// # Errors
+    /// The message's own failure to serialise.
+    pub fn push<T: Serialize>(&mut self, message: T) -> serde_json::Result<&mut Self> {
+        self.messages.push(serde_json::to_value(message)?);
+        Ok(self)
+    }
+
+    fn tools(&self, style: Style) -> Vec<Value> {
+        let toolkit = self.toolkit.as_ref();
+        match style {
+            Style::Anthropic => without_duplicates(
+                toolkit
+                    .map(Toolkit::to_anthropic)
+                    .into_iter()
+                    .flatten()
+                    .chain(openai_tools_to_anthropic(&self.tools)),
+            ),
+            Style::OpenAI | Style::Gemini => without_duplicates(
+                toolkit.map(Toolkit::to_openai).into_iter().flatten().chain(self.tools.iter().cloned()),
+            )
+            .into_iter()
+            .map(with_properties)
+            .collect(),
+        }
+    }
+}
+
+/// Counts alone: messages may hold anything.
+impl std::fmt::Debug for TranslateRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TranslateRequest")
+            .field("messages", &self.messages.len())
+            .field("tools", &self.tools.len())
+            .field("toolkit", &self.toolkit.is_some())
+            .field("max_tokens", &self.max_tokens)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Calls the model once with a request in OpenAI's shapes, whatever the client's style, and
+    /// gives its answer in OpenAI's shapes. No tool runs, nothing is remembered; failed attempts
+    /// are retried as in a run.
+    ///
+    /// ```no_run
+    /// use serde_json::json;
+    /// use toolnexus_llm::translate::TranslateRequest;
+    /// # async fn example(client: toolnexus_llm::Client) -> Result<(), toolnexus_llm::ClientError> {
+    /// let answer = client.translate(TranslateRequest {
+    ///     messages: vec![json!({"role": "user", "content": "hi"})],
+    ///     ..Default::default()
+    /// }).await?;
+    /// println!("{} ({})", answer.text, answer.finish_reason);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Configuration that cannot be used, a style that cannot be translated to, a content part
+    /// that cannot be sent, and everything that can go wrong with a model call in a run.
+    pub async fn translate(&self, mut request: TranslateRequest) -> Result<TranslateResult, ClientError> {
+        if self.options().style == Style::Gemini {
+            return Err(ClientError::Unsupported(
+                "translate does not support style \"gemini\"; use a client with style \"openai\" or \"anthropic\""
+                    .into(),
+            ));
+        }
+        let caller = request.cancel.take();
+        self.bounded(caller, |cancel| Box::pin(self.translate_once(request, cancel))).await
+    }
+
+    async fn translate_once(
+        &self,
+        request: TranslateRequest,
+        cancel: CancellationToken,
+    ) -> Result<TranslateResult, ClientError> {
+        let options = self.options();
+        let style = options.style;
+        let endpoint = self.inner().endpoint()?;
+        let mut encoder = PartRules::of(options).encoder(style);
+        let body = match style {
+            Style::Anthropic => anthropic_body(options, &request, &mut encoder)?,
+            Style::OpenAI | Style::Gemini => openai_body(options, &request, &mut encoder)?,
+        };
+        self.inner().warn_replaced(encoder.replaced());
+        let exchange =
+            ModelExchange { client: self.inner(), endpoint: &endpoint, cancel: &cancel, streamed: false };
+        let (model, answer) = exchange.call(&body).instrument(exchange.span()).await?;
+        let Answer::Whole(body) = answer else {
+            return Err(endpoint.unreadable("it is a stream", b""));
+        };
+        // The wire says what is no answer at all; what it makes of calls is for the loop.
+        let read = wire(style).decode(&body, 0).map_err(|problem| endpoint.unreadable(&problem.0, &body))?;
+        let raw = serde_json::from_slice(&body)
+            .map_err(|error| endpoint.unreadable(&format!("it is not JSON ({error})"), &body))?;
+        Ok(outbound(style, raw, read.usage, model))
+    }
+}
+
+fn openai_body(
+    options: &ClientOptions,
+    request: &TranslateRequest,
+    encoder: &mut PartEncoder,
+) -> Result<RequestBody<'static>, ContentPartError> {
+    let mut messages = Vec::with_capacity(request.messages.len() + 1);
+    if !has_system_message(&request.messages)
+        && let Some(system) = first_given([request.system.as_deref(), Some(&options.system_prompt)])
+    {
+        messages.push(serde_json::json!({"role": "system", "content": system}));
+    }
+    for message in request.messages.iter().filter(|message| message.is_object()) {
+        messages.push(with_literals_encoded(message, encoder)?);
+    }
+    let mut body = RequestBody::default()
+        .string("model", &options.model)
+        .with("messages", json(&Value::Array(messages)));
+    let tools = request.tools(Style::OpenAI);
+    if !tools.is_empty() {
+        body = body.with("tools", json(&Value::Array(tools)));
+        if let Some(choice) = request.tool_choice.as_ref().filter(|choice| !choice.is_null()) {
+            body = body.with("tool_choice", json(choice));
+        }
+    }
+    if request.max_tokens > 0 {
+        body = body.with("max_tokens", json(&request.max_tokens.into()));
+    }
+    Ok(body)
+}
+
+fn anthropic_body(
+    options: &ClientOptions,
+    request: &TranslateRequest,
+    encoder: &mut PartEncoder,
+) -> Result<RequestBody<'static>, ContentPartError> {
+    let read = inbound(&request.messages, encoder)?;
+    let max_tokens = if request.max_tokens > 0 { request.max_tokens } else { MAX_TOKENS };
+    let mut body = RequestBody::default()
+        .string("model", &options.model)
+        .with("max_tokens", json(&max_tokens.into()))
+        .with("messages", json(&Value::Array(read.messages)));
+    let systems = [request.system.as_deref(), Some(&read.system), Some(&options.system_prompt)];
+    if let Some(system) = first_given(systems) {
+        body = body.string("system", system);
+    }
+    let tools = request.tools(Style::Anthropic);
+    if !tools.is_empty() {
+        body = body.with("tools", json(&Value::Array(tools)));
+        if let Some(choice) = request.tool_choice.as_ref().and_then(openai_tool_choice_to_anthropic) {
+            body = body.with("tool_choice", json(&choice));
+        }
+    }
+    Ok(body)
+}
+
+/// The first system text that says something.
+fn first_given<const N: usize>(texts: [Option<&str>; N]) -> Option<&str> {
+    texts.into_iter().flatten().find(|text| !text.trim().is_empty())
+}
+
+fn json(value: &Value) -> Field<'static> {
+    Field::Json(Bytes::from(value.to_string()))
+}
