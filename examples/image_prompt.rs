@@ -37,8 +37,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         println!("\n{style} is sent:");
         for request in server.requests() {
-            let blocks = request.json()["messages"][0]["content"].clone();
-            for block in blocks.as_array().into_iter().flatten() {
+            let body = request.json();
+            let blocks = body.pointer("/messages/0/content").and_then(|content| content.as_array());
+            for block in blocks.into_iter().flatten() {
                 println!("  {}", shortened(&block.to_string()));
             }
         }

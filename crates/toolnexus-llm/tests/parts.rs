@@ -7,8 +7,11 @@ mod support;
 use serde_json::{Value, json};
 use support::STYLES;
 use support::double::{Answer, Double};
-use toolnexus_core::{ContentPart, Tool, ToolResult, Toolkit, define_tool};
-use toolnexus_llm::{Prompt, RunOptions, RunStatus, StreamEvent, Style, create_client, limits};
+use toolnexus_core::content::UnsupportedPart;
+use toolnexus_core::{ContentPart, Tool, ToolResult, ToolSource, Toolkit, define_tool};
+use toolnexus_llm::{
+    ClientOptions, Prompt, RunOptions, RunStatus, StreamEvent, Style, create_client, limits,
+};
 
 const IMAGE: &str = "iVBORw0KGgo=";
 
@@ -223,4 +226,98 @@ async fn nothing_that_prints_shows_data() {
         }
     }
     assert!(seen >= 4, "{seen} events");
+}
+
+// CORE-36, case 73: of a media tool the model sees the pictures, the host gets everything
+#[tokio::test]
+async fn a_media_tool_keeps_only_images_in_the_transcript() {
+    for style in STYLES {
+        let double =
+            Double::new([Answer::calls(style, &[("c1", "draw", json!({}))]), Answer::text(style, "ok")]);
+        let tool = showing("draw", vec![sound(), image()]).source(ToolSource::Media);
+        let result =
+            create_client(double.options(style)).run("go", &Toolkit::from_tools([tool])).await.unwrap();
+        assert_eq!((result.files.len(), result.tool_calls[0].parts.len()), (2, 2));
+        let sent = double.body(1)["messages"].to_string();
+        assert!(
+            sent.contains(IMAGE) && !sent.contains("audio/wav") && !sent.contains("unsupported"),
+            "{sent}"
+        );
+        let kept = serde_json::to_string(&result.messages).unwrap();
+        assert!(kept.contains(IMAGE) && !kept.contains("audio/wav"), "{kept}");
+    }
+}
+
+// CORE-40, CORE-41, CORE-42, CORE-46, CLIENT-112, case 42 and P1: sizes, buffered and streamed
+#[tokio::test]
+async fn a_part_over_the_limit_is_refused_or_replaced() {
+    for style in STYLES {
+        let limited = |double: &std::sync::Arc<Double>, max_part_bytes, mode: Option<UnsupportedPart>| {
+            let options =
+                ClientOptions { max_part_bytes, on_unsupported_part: mode, ..double.options(style) };
+            create_client(options)
+        };
+        // Attached: no request.
+        let double = Double::new([]);
+        let client = limited(&double, 7, None);
+        let result = client.run(vec![image()], &Toolkit::default()).await.unwrap();
+        assert_eq!(
+            (result.status, result.limit.as_deref(), result.turns),
+            (RunStatus::Incomplete, Some(limits::CONTENT_PART), 0)
+        );
+        assert!(result.text.contains('8') && result.text.contains('7'), "{}", result.text);
+        let streamed = client.stream(vec![image()], &Toolkit::default()).finish().await.unwrap();
+        assert_eq!((streamed, double.count()), (result, 0));
+
+        // Exactly at the limit, and as text on request.
+        let double = Double::new([Answer::text(style, "ok"), Answer::text(style, "ok")]);
+        limited(&double, 8, None).run(vec![image()], &Toolkit::default()).await.unwrap();
+        let texts = limited(&double, 7, Some(UnsupportedPart::Text));
+        texts.run(vec![image()], &Toolkit::default()).await.unwrap();
+        assert_eq!(double.body(0)["messages"][0]["content"], json!([sent_image(style)]));
+        let placeholder = json!({"type": "text", "text": "[unsupported image part (image/png, 8 bytes)]"});
+        assert_eq!(double.body(1)["messages"][0]["content"], json!([placeholder]));
+
+        // A tool's: text in its place, also when the transcript comes back from a store as JSON.
+        let double = Double::new([
+            Answer::calls(style, &[("c1", "shot", json!({}))]),
+            Answer::text(style, "ok"),
+            Answer::text(style, "again"),
+        ]);
+        let client = limited(&double, 7, None);
+        let toolkit = Toolkit::from_tools([showing("shot", vec![image()])]);
+        let result = client.run("look", &toolkit).await.unwrap();
+        assert_eq!(result.status, RunStatus::Done);
+        let stored = serde_json::to_string(&result.messages).unwrap();
+        let history = serde_json::from_str(&stored).unwrap();
+        let options = RunOptions { history, ..Default::default() };
+        client.run_with("sure?", &toolkit, options).await.unwrap();
+        for request in [1, 2] {
+            let sent = double.body(request)["messages"].to_string();
+            assert!(sent.contains(&placeholder.to_string()) && !sent.contains(IMAGE), "{sent}");
+            assert!(!sent.contains("\"parts\""), "{sent}");
+        }
+
+        // A tool's, with the mode that makes it an error: one turn was made.
+        let double = Double::new([Answer::calls(style, &[("c1", "shot", json!({}))])]);
+        let client = limited(&double, 7, Some(UnsupportedPart::Error));
+        let result = client.run("look", &toolkit).await.unwrap();
+        assert_eq!((result.limit.as_deref(), result.turns), (Some(limits::CONTENT_PART), 1));
+        assert_eq!(double.count(), 1);
+    }
+}
+
+// CORE-41, CLIENT-112: a malformed part stops the run in every mode
+#[tokio::test]
+async fn a_malformed_part_stops_the_run() {
+    for style in STYLES {
+        for mode in [None, Some(UnsupportedPart::Text)] {
+            let double = Double::new([]);
+            let options = ClientOptions { on_unsupported_part: mode, ..double.options(style) };
+            let part = ContentPart::Image { mime_type: "image/png".into(), data: None, url: None };
+            let result = create_client(options).run(vec![part], &Toolkit::default()).await.unwrap();
+            assert_eq!(result.limit.as_deref(), Some(limits::CONTENT_PART));
+            assert_eq!(double.count(), 0);
+        }
+    }
 }
