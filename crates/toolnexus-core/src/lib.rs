@@ -35,6 +35,8 @@ mod toolkit;
 pub use content::{ContentPart, PartKind};
 pub use context::ToolContext;
 pub use naming::sanitize;
+#[doc(hidden)]
+pub use native::define_parsed_tool;
 pub use native::{TypedToolFn, define_sync_tool, define_tool, define_typed_tool};
 pub use relay::{
     RELAY_KIND, RelayCall, RelayResult, is_relay_request, merged_relay_requests, relay_answer,

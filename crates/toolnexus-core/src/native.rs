@@ -114,8 +114,22 @@ pub fn define_typed_tool<T>(
 where
     T: DeserializeOwned + JsonSchema + Send + 'static,
 {
-    let name = name.into();
     let schema = input_schema.unwrap_or_else(schema_of::<T>);
+    define_parsed_tool(name, description, schema, run)
+}
+
+/// [`define_typed_tool`] for a type that does not describe itself. For the macros.
+#[doc(hidden)]
+pub fn define_parsed_tool<T>(
+    name: impl Into<String>,
+    description: impl Into<String>,
+    schema: Value,
+    run: impl TypedToolFn<T>,
+) -> Tool
+where
+    T: DeserializeOwned + Send + 'static,
+{
+    let name = name.into();
     let tool_name = name.clone();
     let run = std::sync::Arc::new(run);
     define_tool(name, description, Some(schema), move |args, context| {

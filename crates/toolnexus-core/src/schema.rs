@@ -24,7 +24,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    tidy(&mut schema);
+    tidy(&mut schema, false);
     if let Value::Object(root) = &mut schema {
         // A recursive type keeps definitions for the place where it meets itself; `tidy` has
         // replaced the references.
@@ -36,8 +36,9 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Brings one subschema, and those below it, into the providers' form.
-fn tidy(schema: &mut Value) {
+/// Brings one subschema, and those below it, into the providers' form. A `part` describes an object
+/// that others describe too (a flattened enum), so it must not refuse what is not its own.
+fn tidy(schema: &mut Value, part: bool) {
     let Value::Object(map) = schema else {
         // `true` is the schema of "anything".
         if schema.as_bool() == Some(true) {
@@ -45,13 +46,13 @@ fn tidy(schema: &mut Value) {
         }
         return;
     };
-    for key in ["$schema", "title", "format"] {
+    for key in ["$schema", "title", "format", "uniqueItems"] {
         map.shift_remove(key);
     }
     drop_null_alternative(map);
     if map.contains_key("$ref") {
         // A type that meets itself.
-        map.clear();
+        map.retain(|key, _| key == "description");
         map.insert("type".into(), "object".into());
         return;
     }
@@ -59,41 +60,37 @@ fn tidy(schema: &mut Value) {
 
     for key in ["properties", "patternProperties", "$defs", "definitions"] {
         if let Some(Value::Object(children)) = map.get_mut(key) {
-            children.values_mut().for_each(tidy);
+            children.values_mut().for_each(|child| tidy(child, false));
         }
     }
     for key in ["items", "additionalProperties", "not", "contains", "propertyNames"] {
         match map.get_mut(key) {
-            Some(child @ Value::Object(_)) => tidy(child),
-            Some(child @ Value::Bool(true)) if key == "items" => tidy(child),
+            Some(child @ Value::Object(_)) => tidy(child, false),
+            Some(child @ Value::Bool(true)) if key == "items" => tidy(child, false),
             _ => {}
         }
     }
-    // Alternatives beside properties of its own: each sees the whole object, so none can close it.
-    let composed = map.contains_key("properties") && COMPOSED.iter().any(|key| map.contains_key(*key));
-    for key in COMPOSED.iter().chain(&["prefixItems"]) {
-        if let Some(Value::Array(children)) = map.get_mut(*key) {
-            children.iter_mut().for_each(tidy);
-            if composed {
-                children.iter_mut().filter_map(Value::as_object_mut).for_each(open);
-            }
+    if let Some(Value::Array(children)) = map.get_mut("prefixItems") {
+        children.iter_mut().for_each(|child| tidy(child, false));
+    }
+    let is_object = map.contains_key("properties") || map.get("type").is_some_and(|kind| kind == "object");
+    let composed = map.contains_key("allOf")
+        || (is_object && ["anyOf", "oneOf"].iter().any(|alternatives| map.contains_key(*alternatives)));
+    for key in ["anyOf", "oneOf", "allOf"] {
+        if let Some(Value::Array(children)) = map.get_mut(key) {
+            children.iter_mut().for_each(|child| tidy(child, part || composed));
         }
     }
-    let is_object = map.get("type").is_some_and(|kind| kind == "object");
-    if is_object && !composed && !map.contains_key("additionalProperties") {
+    if part {
+        if map.get("additionalProperties") == Some(&Value::Bool(false)) {
+            map.shift_remove("additionalProperties");
+        }
+    } else if is_object && !composed && !map.contains_key("additionalProperties") {
         map.entry("properties").or_insert_with(|| json!({}));
         map.insert("additionalProperties".into(), Value::Bool(false));
     }
     if map.get("required").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         map.shift_remove("required");
-    }
-}
-
-const COMPOSED: [&str; 3] = ["anyOf", "oneOf", "allOf"];
-
-fn open(alternative: &mut Map<String, Value>) {
-    if alternative.get("additionalProperties") == Some(&Value::Bool(false)) {
-        alternative.shift_remove("additionalProperties");
     }
 }
 

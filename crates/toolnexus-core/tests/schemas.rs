@@ -196,9 +196,24 @@ struct FlattenedEnum {
 }
 
 #[derive(Deserialize, JsonSchema)]
+struct OnlyFlattenedEnum {
+    #[serde(flatten)]
+    shape: Tagged,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct TwoFlattenedEnums {
+    #[serde(flatten)]
+    shape: Shape,
+    #[serde(flatten)]
+    tagged: Tagged,
+}
+
+#[derive(Deserialize, JsonSchema)]
 struct Tree {
     value: u8,
     children: Vec<Tree>,
+    /// Above
     parent: Option<Box<Tree>>,
 }
 
@@ -254,6 +269,8 @@ golden! {
     flattened: Flattened,
     flattened_map: FlattenedMap,
     flattened_enum: FlattenedEnum,
+    only_flattened_enum: OnlyFlattenedEnum,
+    two_flattened_enums: TwoFlattenedEnums,
     tree: Tree,
     mutual: Even,
     wraps: Wraps,

@@ -90,7 +90,7 @@ impl Arguments {
         let default = options.default.map(|default| match default {
             DefaultValue::OfType => quote!(#[serde(default)]),
             DefaultValue::Value(value) => {
-                let function = format_ident!("default_{}", self.names.len());
+                let function = format_ident!("__default_{}", self.names.len());
                 // Text is a `&str`, which an argument never is.
                 let value = match value {
                     Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
@@ -110,23 +110,31 @@ impl Arguments {
     }
 
     /// The struct, and the functions that its defaults come from.
-    pub(crate) fn definition(&self, krate: &Path) -> TokenStream {
+    pub(crate) fn definition(&self, krate: &Path, described: bool) -> TokenStream {
         let (fields, defaults) = (&self.fields, &self.defaults);
         let private = quote!(#krate::__private).to_string().replace(' ', "");
         let (serde, schemars) = (format!("{private}::serde"), format!("{private}::schemars"));
+        let (schema, schema_crate) = if described {
+            (
+                Some(quote!(, #krate::__private::schemars::JsonSchema)),
+                Some(quote!(#[schemars(crate = #schemars)])),
+            )
+        } else {
+            (None, None)
+        };
         quote! {
             #(#defaults)*
-            #[derive(#krate::__private::serde::Deserialize, #krate::__private::schemars::JsonSchema)]
+            #[derive(#krate::__private::serde::Deserialize #schema)]
             #[serde(crate = #serde)]
-            #[schemars(crate = #schemars)]
-            struct Arguments { #(#fields)* }
+            #schema_crate
+            struct __Arguments { #(#fields)* }
         }
     }
 
     /// The pattern that takes the struct apart.
     pub(crate) fn pattern(&self) -> TokenStream {
         let names = &self.names;
-        quote!(Arguments { #(#names),* })
+        quote!(__Arguments { #(#names),* })
     }
 }
 

@@ -52,12 +52,14 @@ pub(crate) fn maker(
     let krate = &options.krate;
     let name = options.name.clone().unwrap_or_else(|| plain(&signature.ident));
     let description = options.description(attributes);
-    let schema = match &options.schema {
-        Some(schema) => quote!(::core::option::Option::Some(#schema)),
-        None => quote!(::core::option::Option::None),
+    // A type that need not describe itself need not be able to.
+    let (define, schema) = match &options.schema {
+        Some(schema) => (quote!(__private::define_parsed_tool), quote!(#schema)),
+        None => (quote!(define_typed_tool), quote!(::core::option::Option::None)),
     };
     let wait = signature.asyncness.map(|_| quote!(.await));
-    let (definition, pattern, passed) = (arguments.definition(krate), arguments.pattern(), &arguments.passed);
+    let (definition, pattern, passed) =
+        (arguments.definition(krate, options.schema.is_none()), arguments.pattern(), &arguments.passed);
     let (shared, receiver) = match this {
         Some(receiver) => {
             (Some(quote!(let this = ::std::sync::Arc::clone(&this);)), Some(quote!(#receiver,)))
@@ -67,11 +69,11 @@ pub(crate) fn maker(
     let finishing = options.finishing();
     quote! {
         #definition
-        let tool = #krate::define_typed_tool::<Arguments>(
+        let tool = #krate::#define::<__Arguments>(
             #name,
             #description,
             #schema,
-            move |arguments: Arguments, context: #krate::ToolContext| {
+            move |arguments: __Arguments, context: #krate::ToolContext| {
                 #shared
                 async move {
                     let _ = &context;

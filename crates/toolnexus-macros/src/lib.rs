@@ -25,7 +25,9 @@
 //!
 //! The function stays what it was and can be called as before. Beside it comes a type of the same
 //! name (types and functions have names of their own, so the two do not meet) with one function,
-//! `tool()`, which makes the [`Tool`]. A `use` of the function brings both.
+//! `tool()`, which makes the [`Tool`]. A `use` of the function brings both. What does meet is a crate or
+//! module of that name: in a file with `#[tool] fn uuid()`, write `::uuid::Uuid`, or name the function
+//! otherwise and give it `name = "uuid"`.
 //!
 //! The parameters become the fields of an argument struct with serde's `Deserialize` and schemars'
 //! `JsonSchema`, so everything that these two say of a type holds for a parameter too.

@@ -147,4 +147,5 @@ pub mod prelude {
 pub mod __private {
     pub use schemars;
     pub use serde;
+    pub use toolnexus_core::define_parsed_tool;
 }

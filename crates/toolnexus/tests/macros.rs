@@ -58,9 +58,13 @@ fn r#type(context: ToolContext, #[serde(alias = "count")] r#in: u64) -> ToolResu
     ToolResult::success(format!("{} {}", context.call_id, r#in)).with_parts(vec![ContentPart::text("part")])
 }
 
+/// Read from JSON, and cannot say what it is.
+#[derive(serde::Deserialize)]
+struct Arguments(Value);
+
 #[tool(schema = json!({"type": "object", "properties": {"anything": {}}}))]
-fn opaque(given: Option<Value>) -> Result<Option<String>, BoxError> {
-    given.map(|given| given.as_str().map(str::to_owned).ok_or_else(|| "not text".into())).transpose()
+fn opaque(given: Option<Arguments>) -> Result<Option<String>, BoxError> {
+    given.map(|given| given.0.as_str().map(str::to_owned).ok_or_else(|| "not text".into())).transpose()
 }
 
 #[tool]
