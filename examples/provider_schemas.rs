@@ -13,7 +13,9 @@ fn main() {
         "get_weather",
         "The weather of a city",
         Some(schema),
-        |args: Value, _: ToolContext| async move { Ok::<_, String>(format!("29C in {}", args["city"])) },
+        |args: Value, _: ToolContext| async move {
+            Ok::<_, String>(format!("29C in {}", args.get("city").unwrap_or(&Value::Null)))
+        },
     );
     let clock = define_tool("clock", "The time now", None, |_: Value, _: ToolContext| async {
         Ok::<_, String>("noon")

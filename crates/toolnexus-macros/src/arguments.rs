@@ -17,6 +17,8 @@ pub(crate) struct Arguments {
     /// Functions that give default values.
     defaults: Vec<TokenStream>,
     has_context: bool,
+    /// Whether the struct describes itself, which takes attributes that exist only then.
+    described: bool,
     /// What the function is called with, in its order.
     pub(crate) passed: Vec<TokenStream>,
 }
@@ -41,8 +43,8 @@ pub(crate) fn check(signature: &Signature) -> syn::Result<()> {
 
 impl Arguments {
     /// Reads the parameters, and takes out of them what is meant for this crate.
-    pub(crate) fn take_from(inputs: &mut Punctuated<FnArg, Token![,]>) -> syn::Result<Self> {
-        let mut arguments = Arguments::default();
+    pub(crate) fn take_from(inputs: &mut Punctuated<FnArg, Token![,]>, described: bool) -> syn::Result<Self> {
+        let mut arguments = Arguments { described, ..Arguments::default() };
         let mut errors: Option<Error> = None;
         for input in inputs {
             let FnArg::Typed(parameter) = input else { continue };
@@ -86,7 +88,10 @@ impl Arguments {
         };
         let name = &named.ident;
         let rename = options.name.map(|name| quote!(#[serde(rename = #name)]));
-        let description = options.description.map(|text| quote!(#[schemars(description = #text)]));
+        let description = options
+            .description
+            .filter(|_| self.described)
+            .map(|text| quote!(#[schemars(description = #text)]));
         let default = options.default.map(|default| match default {
             DefaultValue::OfType => quote!(#[serde(default)]),
             DefaultValue::Value(value) => {
@@ -103,6 +108,8 @@ impl Arguments {
                 quote!(#[serde(default = #path)])
             }
         });
+        let attributes =
+            attributes.iter().filter(|attribute| self.described || !attribute.path().is_ident("schemars"));
         self.fields.push(quote!(#(#attributes)* #rename #description #default #name: #of,));
         self.names.push(name.clone());
         self.passed.push(quote!(#name));
@@ -110,11 +117,11 @@ impl Arguments {
     }
 
     /// The struct, and the functions that its defaults come from.
-    pub(crate) fn definition(&self, krate: &Path, described: bool) -> TokenStream {
+    pub(crate) fn definition(&self, krate: &Path) -> TokenStream {
         let (fields, defaults) = (&self.fields, &self.defaults);
         let private = quote!(#krate::__private).to_string().replace(' ', "");
         let (serde, schemars) = (format!("{private}::serde"), format!("{private}::schemars"));
-        let (schema, schema_crate) = if described {
+        let (schema, schema_crate) = if self.described {
             (
                 Some(quote!(, #krate::__private::schemars::JsonSchema)),
                 Some(quote!(#[schemars(crate = #schemars)])),

@@ -11,8 +11,10 @@ use crate::options::ToolOptions;
 
 /// Makes the type that has the tool, and frees the function of what is this crate's.
 pub(crate) fn expand(attribute: TokenStream, function: &mut ItemFn) -> syn::Result<TokenStream> {
-    let arguments = Arguments::take_from(&mut function.sig.inputs);
-    let options = ToolOptions::parse(attribute)?;
+    let options = ToolOptions::parse(attribute);
+    let described = options.as_ref().is_ok_and(|options| options.schema.is_none());
+    let arguments = Arguments::take_from(&mut function.sig.inputs, described);
+    let options = options?;
     arguments::check(&function.sig)?;
     if let Some(receiver @ FnArg::Receiver(_)) = function.sig.inputs.first() {
         return Err(Error::new(
@@ -58,8 +60,7 @@ pub(crate) fn maker(
         None => (quote!(define_typed_tool), quote!(::core::option::Option::None)),
     };
     let wait = signature.asyncness.map(|_| quote!(.await));
-    let (definition, pattern, passed) =
-        (arguments.definition(krate, options.schema.is_none()), arguments.pattern(), &arguments.passed);
+    let (definition, pattern, passed) = (arguments.definition(krate), arguments.pattern(), &arguments.passed);
     let (shared, receiver) = match this {
         Some(receiver) => {
             (Some(quote!(let this = ::std::sync::Arc::clone(&this);)), Some(quote!(#receiver,)))

@@ -51,12 +51,14 @@ pub(crate) fn expand(attribute: TokenStream, block: &mut ItemImpl) -> syn::Resul
 fn pushed_tool(method: &mut ImplItemFn, krate: &Path) -> syn::Result<Option<TokenStream>> {
     let marks: Vec<_> = method.attrs.extract_if(.., |attribute| is_tool(attribute)).collect();
     let Some(mark) = marks.first() else { return Ok(None) };
-    let arguments = Arguments::take_from(&mut method.sig.inputs)?;
-    let mut options = match &mark.meta {
-        Meta::Path(_) => ToolOptions::default(),
-        Meta::List(list) => ToolOptions::parse(list.tokens.clone())?,
-        Meta::NameValue(_) => return Err(Error::new(mark.span(), "write `#[tool]` or `#[tool(key = …)]`")),
+    let options = match &mark.meta {
+        Meta::Path(_) => Ok(ToolOptions::default()),
+        Meta::List(list) => ToolOptions::parse(list.tokens.clone()),
+        Meta::NameValue(_) => Err(Error::new(mark.span(), "write `#[tool]` or `#[tool(key = …)]`")),
     };
+    let described = options.as_ref().is_ok_and(|options| options.schema.is_none());
+    let arguments = Arguments::take_from(&mut method.sig.inputs, described);
+    let (mut options, arguments) = (options?, arguments?);
     options.krate = krate.clone();
     arguments::check(&method.sig)?;
     let receiver = receiver(method)?;

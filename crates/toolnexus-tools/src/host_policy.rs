@@ -138,7 +138,7 @@ impl CompiledHostPolicy {
 pub(crate) fn address_of(name: &str) -> Option<IpAddr> {
     match Host::parse(name).ok()? {
         Host::Ipv4(address) => Some(address.into()),
-        Host::Ipv6(address) => Some(IpAddr::V6(address).to_canonical()),
+        Host::Ipv6(address) => Some(address.into()),
         Host::Domain(_) => None,
     }
 }
@@ -201,7 +201,7 @@ impl Pattern {
             return Ok(Pattern::Network(IpNet::from(address.to_canonical())));
         }
         if let Some(address) = address_of(trimmed) {
-            return Ok(Pattern::Network(IpNet::from(address)));
+            return Ok(Pattern::Network(IpNet::from(address.to_canonical())));
         }
         if let Some(parent) = trimmed.strip_prefix("*.") {
             return readable_domain(parent).map(Pattern::Below).ok_or_else(invalid);
@@ -255,24 +255,23 @@ fn readable_domain(text: &str) -> Option<String> {
     if text.contains(odd) { None } else { domain(text) }
 }
 
-/// The address itself, and the IPv4 addresses that IPv6 has ways to wrap: mapped, compatible, by
-/// NAT64, by 6to4.
+/// The address itself, and the IPv4 address that IPv6 has ways to wrap: mapped, compatible, by NAT64,
+/// by 6to4.
 fn forms(address: IpAddr) -> [Option<IpAddr>; 2] {
-    let canonical = address.to_canonical();
-    let IpAddr::V6(v6) = canonical else { return [Some(canonical), None] };
-    let [.., seventh, eighth] = v6.segments();
+    let IpAddr::V6(v6) = address else { return [Some(address), None] };
     let v4 = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
         let [c, d] = low.to_be_bytes();
         IpAddr::V4(Ipv4Addr::new(a, b, c, d))
     };
     let wrapped = match v6.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] => Some(v4(high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(v4(high, low)),
-        [0x64, 0xff9b, 0 | 1, ..] => Some(v4(seventh, eighth)),
+        [0x64, 0xff9b, 0 | 1, .., high, low] => Some(v4(high, low)),
         [0x2002, high, low, ..] => Some(v4(high, low)),
         _ => None,
     };
-    [Some(canonical), wrapped]
+    [Some(address), wrapped]
 }
 
 /// A block of mapped addresses is the block of what they map.

@@ -170,6 +170,40 @@ async fn a_redirect_cannot_lead_to_a_denied_host() {
     assert_eq!(target.requests().len(), 1);
 }
 
+// CORE-145: through a proxy only the name is checked, and this machine is reached without it
+#[tokio::test]
+async fn a_proxy_resolves_names_itself() {
+    let proxy = Server::start(|_| ok("by proxy")).await;
+    let here = Server::start(|_| ok("directly")).await;
+    // Proxies are read from the environment, which is the process's: so in one of its own.
+    let child = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "in_a_process_with_a_proxy", "--ignored"])
+        .env("http_proxy", proxy.url(""))
+        .env_remove("no_proxy")
+        .env_remove("NO_PROXY")
+        .env("TOOLNEXUS_TEST_HERE", here.url("/"))
+        .output()
+        .await
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    assert_eq!(lines(&proxy.requests()), ["GET http://service.example/x"]);
+    assert_eq!(lines(&here.requests()), ["GET /"]);
+}
+
+#[tokio::test]
+#[ignore = "run by `a_proxy_resolves_names_itself`"]
+async fn in_a_process_with_a_proxy() {
+    let named = "http://service.example/x";
+    assert_eq!(tried(named.into(), policy(&[], &["loopback", "private"])).await.0, "by proxy");
+    assert_eq!(tried(named.into(), policy(&[], &["*.example"])).await, denied("service.example"));
+    assert_eq!(tried(named.into(), policy(&["10.0.0.0/8"], &[])).await, denied("service.example"));
+    assert_eq!(tried("http://10.1.2.3/".into(), policy(&[], &["private"])).await, denied("10.1.2.3"));
+    assert_eq!(
+        tried(std::env::var("TOOLNEXUS_TEST_HERE").unwrap(), HostPolicy::default()).await.0,
+        "directly"
+    );
+}
+
 fn permits(allow: &[&str], deny: &[&str], name: &str, addresses: &[&str]) -> bool {
     let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
     policy(allow, deny).compile().unwrap().permits(name, &addresses)
@@ -235,6 +269,17 @@ fn words_stand_for_networks() {
             assert!(permits(&[], &[word], "h", &[address]), "{word} {address}");
         }
     }
+}
+
+// CORE-145: a block of IPv6 holds the mapped addresses in it
+#[test]
+fn wide_blocks_hold_mapped_addresses() {
+    for block in ["::/0", "::/64", "::ffff:0:0/90", "::ffff:0:0/96", "0.0.0.0/0"] {
+        assert!(!permits(&[], &[block], "h", &["::ffff:1.2.3.4"]), "{block}");
+    }
+    assert!(permits(&[], &["2001:db8::/32"], "h", &["::ffff:1.2.3.4", "2001:db9::1"]));
+    assert!(!permits(&[], &["2001:db8::/32"], "h", &["2001:db8:ffff::1"]));
+    assert!(permits(&["1.2.3.0/24"], &[], "h", &["::ffff:1.2.3.4"]));
 }
 
 // CORE-145, CORE-146: patterns that are none

@@ -328,3 +328,79 @@ async fn an_idempotency_key_is_sent_where_it_is_wanted() {
         .collect();
     assert_eq!(sent, [Some("run/1/0".to_owned()), None]);
 }
+
+// CORE-88, CORE-96: user and password of the URL are sent as the header that they mean
+#[tokio::test]
+async fn credentials_of_the_url_are_sent_and_never_shown() {
+    let server = Server::start(|_| ok("")).await;
+    let url = server.url("/").replace("http://", "http://us%20er:p%40ss@");
+    call(options(url.clone()), json!({})).await;
+    let sent = server.requests()[0].header("authorization").map(str::to_owned);
+    // "us er:p@ss"
+    assert_eq!(sent.as_deref(), Some("Basic dXMgZXI6cEBzcw=="));
+    let declared = HttpToolOptions { headers: headers(&[("authorization", "Bearer x")]), ..options(url) };
+    assert_eq!(declared.url_for(&serde_json::Map::new()).unwrap().as_str(), server.url("/"));
+    call(declared, json!({})).await;
+    assert_eq!(server.requests()[1].header("authorization"), Some("Bearer x"));
+}
+
+// CORE-88: connections are kept, and calls run side by side
+#[tokio::test]
+async fn calls_share_connections_and_run_side_by_side() {
+    let server = Server::start(|request| match request.target() {
+        "/slow" => Reply::Hang(Vec::new()),
+        _ => ok("quick"),
+    })
+    .await;
+    let tool = http_tool(options(server.url("/{p}")));
+    let slow = tokio::spawn({
+        let tool = tool.clone();
+        async move { tool.execute(json!({"p": "slow"})).await }
+    });
+    server.came().await;
+    for _ in 0..3 {
+        assert_eq!(tool.execute(json!({"p": "x"})).await.output, "quick");
+    }
+    slow.abort();
+    server.gone().await;
+    assert_eq!(server.connections(), 2);
+}
+
+// CORE-144: every encoding that is asked for is undone
+#[tokio::test]
+async fn compressed_answers_are_read() {
+    let deflated = {
+        use std::io::Write as _;
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all("grüße".as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    // The one meta-block of brotli that holds "hello" uncompressed.
+    let brotli = b"\x0b\x02\x80hello\x03".to_vec();
+    let server = Server::start(move |request| match request.target() {
+        "/deflate" => answer("200 OK", &["content-encoding: deflate"], &deflated),
+        _ => answer("200 OK", &["content-encoding: br"], &brotli),
+    })
+    .await;
+    assert_eq!(call(options(server.url("/deflate")), json!({})).await.output, "grüße");
+    assert_eq!(call(options(server.url("/br")), json!({})).await.output, "hello");
+    let accepted = server.requests()[0].header("accept-encoding").unwrap().to_owned();
+    assert!(["gzip", "br", "deflate"].iter().all(|known| accepted.contains(known)), "{accepted}");
+}
+
+// CORE-88, CORE-95: a request, whole
+#[tokio::test]
+async fn a_request_reads_like_this() {
+    let server = Server::start(|_| ok("")).await;
+    let declared = HttpToolOptions {
+        method: "PATCH".into(),
+        headers: headers(&[("X-Team", "red")]),
+        query: vec!["dry".into()],
+        body: HttpBody::Form,
+        ..options(server.url("/a b/{id}?v=1#top"))
+    };
+    call(declared, json!({"id": 7, "dry": true, "b": "x&y", "a": null})).await;
+    let request = server.only();
+    let head = request.head.replace(&server.port().to_string(), "PORT");
+    insta::assert_snapshot!(format!("{}\n\n{}", head.replace('\r', ""), request.body));
+}

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::Once;
 
 use serde_json::{Map, Value, json};
-use toolnexus_tools::{BuiltinsConfig, select_builtins};
+use toolnexus_tools::{BuiltinsConfig, HttpToolOptions, http_tool, select_builtins};
 
 thread_local! {
     static HEARD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -98,4 +98,24 @@ fn names_of_the_contract_are_not_warned_of() {
     let count = Cell::new(0);
     assert_eq!(warnings(|| count.set(selected(&section))), [""; 0]);
     assert_eq!(count.get(), 3);
+}
+
+// D23: what can be said of an HTTP tool when it is made
+#[test]
+fn http_tools_that_cannot_be_as_declared_are_warned_of() {
+    let tool = |name: &str, header: Option<&str>| HttpToolOptions {
+        name: name.into(),
+        url: "http://h/".into(),
+        headers: header.into_iter().map(|header| (header.to_owned(), "7".to_owned())).collect(),
+        ..Default::default()
+    };
+    let heard = warnings(|| {
+        http_tool(tool("get_weather-2", Some("X-Key")));
+        http_tool(tool("get weather", None));
+        http_tool(tool("t", Some("Content-Length")));
+    });
+    let refused = "[toolnexus] http tool \"get weather\": providers refuse this name; use 1 to 64 of A-Z, a-z, 0-9, _ and -";
+    let framing =
+        "[toolnexus] http tool \"t\": header \"Content-Length\" is left out; it belongs to the connection";
+    assert_eq!(heard, [refused, framing]);
 }

@@ -63,7 +63,11 @@ fn r#type(context: ToolContext, #[serde(alias = "count")] r#in: u64) -> ToolResu
 struct Arguments(Value);
 
 #[tool(schema = json!({"type": "object", "properties": {"anything": {}}}))]
-fn opaque(given: Option<Arguments>) -> Result<Option<String>, BoxError> {
+fn opaque(
+    #[tool(description = "said for nobody")]
+    #[schemars(length(min = 1))]
+    given: Option<Arguments>,
+) -> Result<Option<String>, BoxError> {
     given.map(|given| given.0.as_str().map(str::to_owned).ok_or_else(|| "not text".into())).transpose()
 }
 

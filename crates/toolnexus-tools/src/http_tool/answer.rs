@@ -33,11 +33,13 @@ pub(super) fn result(answer: &Answer, mode: ResultMode) -> ToolResult {
     result.with_metadata(metadata)
 }
 
-/// The body as text: by its byte order mark, else by the charset of its type, else as UTF-8. What is
-/// no text is replaced; a character that was cut in two is left out.
+/// The body as text: by the charset of its type, else by its byte order mark, else as UTF-8. What is
+/// no text is replaced; a byte order mark, and a character that was cut in two, are left out.
 fn text(answer: &Answer) -> String {
-    let declared = charset(&answer.headers).unwrap_or(UTF_8);
-    let mut decoder = declared.new_decoder();
+    let mut decoder = match charset(&answer.headers) {
+        Some(declared) => declared.new_decoder_with_bom_removal(),
+        None => UTF_8.new_decoder(),
+    };
     let capacity = decoder.max_utf8_buffer_length(answer.body.len()).unwrap_or(0);
     let mut text = String::with_capacity(capacity);
     let whole = answer.cut_at.is_none();
@@ -51,7 +53,7 @@ fn charset(headers: &HeaderMap) -> Option<&'static Encoding> {
     let label = parameters.filter_map(|parameter| parameter.split_once('=')).find_map(|(name, value)| {
         name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
     })?;
-    Encoding::for_label(label.as_bytes())
+    Encoding::for_label_no_replacement(label.as_bytes())
 }
 
 #[cfg(test)]
@@ -72,6 +74,8 @@ mod tests {
             ("text/plain; charset=ISO-8859-1", b"\xe9", "é"),
             ("text/plain;x=y; Charset=\"shift_jis\"", b"\x93\xfa\x96{", "日本"),
             ("text/plain; charset=utf-16le", b"h\0i\0", "hi"),
+            ("text/plain; charset=utf-8", b"\xff\xfe", "\u{fffd}\u{fffd}"),
+            ("text/plain; charset=iso-2022-kr", b"as utf-8", "as utf-8"),
             ("text/plain; charset=nonsense", b"a\xffb", "a\u{fffd}b"),
             ("text/plain", b"\xef\xbb\xbfbom", "bom"),
             ("text/plain", b"\xff\xfeh\0i\0", "hi"),

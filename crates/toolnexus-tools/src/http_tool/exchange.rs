@@ -1,8 +1,9 @@
 //! One call over the network: policy, redirects, limits.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use futures::StreamExt as _;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
+use tokio::runtime;
 use toolnexus_core::ToolContext;
 use toolnexus_core::http::is_loopback;
 use url::Url;
@@ -79,11 +81,36 @@ pub(super) struct Answer {
 pub(super) struct Exchange {
     policy: Result<Arc<CompiledHostPolicy>, InvalidHostPattern>,
     /// The connections of this policy alone: what was checked for one is not checked for another.
-    own: OnceLock<Clients>,
+    own: Pool,
 }
 
 /// Every tool without a policy shares these.
-static UNRESTRICTED: OnceLock<Clients> = OnceLock::new();
+static UNRESTRICTED: Pool = Pool::new();
+
+/// How many runtimes are remembered. Programs have one; test suites have many, one after the other.
+const RUNTIMES: usize = 4;
+
+/// The clients of each runtime: a connection is driven by the runtime that opened it, so another one
+/// would wait on it in vain.
+struct Pool(Mutex<VecDeque<(runtime::Id, Arc<Clients>)>>);
+
+impl Pool {
+    const fn new() -> Self {
+        Pool(Mutex::new(VecDeque::new()))
+    }
+
+    fn get(&self, policy: &Arc<CompiledHostPolicy>) -> Result<Arc<Clients>, Failed> {
+        let here = runtime::Handle::current().id();
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, clients)) = pool.iter().find(|(of, _)| *of == here) {
+            return Ok(Arc::clone(clients));
+        }
+        let clients = Arc::new(Clients::new(Arc::clone(policy))?);
+        pool.truncate(RUNTIMES - 1);
+        pool.push_front((here, Arc::clone(&clients)));
+        Ok(clients)
+    }
+}
 
 struct Clients {
     /// Connects to the addresses that the policy has seen, around proxies.
@@ -117,7 +144,7 @@ impl Clients {
 
 impl Exchange {
     pub(super) fn new(policy: &HostPolicy) -> Self {
-        Exchange { policy: policy.compile().map(Arc::new), own: OnceLock::new() }
+        Exchange { policy: policy.compile().map(Arc::new), own: Pool::new() }
     }
 
     /// Sends a request and reads what comes back, within the limits of tool and call.
@@ -133,23 +160,15 @@ impl Exchange {
                 bad.pattern, options.name
             ))
         })?;
-        let clients = self.clients(policy)?;
+        let pool = if policy.is_empty() { &UNRESTRICTED } else { &self.own };
+        let clients = pool.get(policy)?;
         let limit = Duration::from_millis(context.timeout_ms.unwrap_or(options.own_timeout_ms()));
-        let exchange = exchange(clients, policy, prepared, options.response_limit());
+        let exchange = exchange(&clients, policy, prepared, options.response_limit());
         tokio::select! {
             biased;
             () = context.cancel.cancelled() => Err(Failed::Cancelled),
             outcome = within(limit, exchange) => outcome,
         }
-    }
-
-    fn clients(&self, policy: &Arc<CompiledHostPolicy>) -> Result<&Clients, Failed> {
-        let slot = if policy.is_empty() { &UNRESTRICTED } else { &self.own };
-        if let Some(clients) = slot.get() {
-            return Ok(clients);
-        }
-        let clients = Clients::new(Arc::clone(policy))?;
-        Ok(slot.get_or_init(|| clients))
     }
 }
 

@@ -61,8 +61,8 @@ const DEFAULT_RESPONSE_BYTES: u64 = 1024 * 1024;
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 
 impl HttpToolOptions {
-    /// The URL that a call with these arguments requests first: for a permission gate that wants to
-    /// show it. Opens no connection.
+    /// The URL that a call with these arguments requests first, without user and password: for a
+    /// permission gate that wants to show it. Opens no connection.
     ///
     /// # Errors
     /// What the call would fail with.
@@ -102,6 +102,7 @@ impl std::fmt::Debug for HttpToolOptions {
             .field("result_mode", &self.result_mode)
             .field("max_response_bytes", &self.max_response_bytes)
             .field("hosts", &self.hosts)
+            .field("idempotency_header", &self.idempotency_header)
             .finish_non_exhaustive()
     }
 }

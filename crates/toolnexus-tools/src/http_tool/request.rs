@@ -1,8 +1,11 @@
 //! What a call sends.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use toolnexus_core::{ToolContext, env};
 use url::Url;
@@ -69,7 +72,7 @@ pub(super) fn prepare(
     let method = method(&options.method)
         .ok_or_else(|| InvalidCall::Method { tool: tool.clone(), method: options.method.clone() })?;
     let without_body = matches!(method, Method::GET | Method::HEAD);
-    let url =
+    let mut url =
         template::url(&options.url, &options.query, without_body, &mut args).map_err(|bad| match bad {
             BadUrl::Unreadable => InvalidCall::Url { tool: tool.clone() },
             BadUrl::Value(name) => InvalidCall::Placeholder { name },
@@ -81,12 +84,32 @@ pub(super) fn prepare(
     if let (Some(name), Some(key)) = (&options.idempotency_header, &context.idempotency_key) {
         add(&mut headers, tool, name, key)?;
     }
+    if let Some(credentials) = taken_credentials(&mut url) {
+        headers.entry(AUTHORIZATION).or_insert(credentials);
+    }
     let body = if without_body || args.is_empty() { None } else { Some(body(options.body, args)) };
     if body.is_some() {
         let content_type = HeaderValue::from_static(options.body.content_type());
         headers.entry(CONTENT_TYPE).or_insert(content_type);
     }
     Ok(Prepared { method, url, headers, body })
+}
+
+/// The user and password of a URL as the header that they mean. In the URL they would be seen by
+/// whatever logs or pools connections by their address.
+fn taken_credentials(url: &mut Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let decoded = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
+    let mut pair = decoded(url.username());
+    pair.push(b':');
+    pair.extend(decoded(url.password().unwrap_or_default()));
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 fn method(text: &str) -> Option<Method> {

@@ -44,6 +44,7 @@ pub(super) fn url(
 
     let mut filler = Filler { args, used: Vec::new() };
     let authority = filler.authority(authority)?;
+    let label = filler.used.last().cloned();
     let path = filler.path(path)?;
     let own_query = filler.text(own_query)?;
     let fragment = filler.text(fragment)?;
@@ -69,7 +70,9 @@ pub(super) fn url(
         text.push_str(&appended);
     }
     text.push_str(&fragment);
-    let url = Url::parse(&text).map_err(|_| BadUrl::Unreadable)?;
+    // The authority is all that a value can spoil (`xn--` and what is no number of its own).
+    let unreadable = || label.clone().map_or(BadUrl::Unreadable, BadUrl::Value);
+    let url = Url::parse(&text).map_err(|_| unreadable())?;
     if url.has_host() { Ok(url) } else { Err(BadUrl::Unreadable) }
 }
 
@@ -246,6 +249,7 @@ mod tests {
         }
         assert_eq!(filled(template, json!({"h": null})), bad("h"));
         assert_eq!(filled("http://h?x={h}", json!({"h": "a.b"})).unwrap(), "http://h/?x=a.b");
+        assert_eq!(filled(template, json!({"h": "xn--a"})), bad("h"));
         // A scheme is never filled.
         assert_eq!(filled("{s}://h/", json!({"s": "http"})), Err(BadUrl::Unreadable));
     }

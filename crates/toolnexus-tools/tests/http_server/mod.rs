@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -69,6 +70,7 @@ pub(crate) struct Server {
     gone: Arc<Semaphore>,
     /// One permit for each request that has come.
     came: Arc<Semaphore>,
+    connections: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
 }
 
@@ -86,8 +88,11 @@ impl Server {
         let (gone, came) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let reply = Arc::new(reply);
         let shared = (Arc::clone(&requests), Arc::clone(&gone), Arc::clone(&came));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
         let accepting = tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
                 let (requests, gone, came) = shared.clone();
                 let reply = Arc::clone(&reply);
                 tokio::spawn(async move {
@@ -96,7 +101,7 @@ impl Server {
                 });
             }
         });
-        Server { addr, requests, gone, came, accepting }
+        Server { addr, requests, gone, came, connections, accepting }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -109,6 +114,11 @@ impl Server {
 
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
+    }
+
+    /// How many connections there have been.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// The only request there was.
