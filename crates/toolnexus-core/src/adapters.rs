@@ -18,6 +18,12 @@ use serde_json::{Value, json};
 use crate::{Style, Tool};
 
 /// OpenAI: `{"type":"function","function":{"name","description","parameters"}}` for each tool.
+///
+/// ```
+/// use toolnexus_core::{Tool, ToolResult, adapters};
+/// let tool = Tool::new("refund", |_, _| async { ToolResult::success("done") });
+/// assert_eq!(adapters::to_openai(&[tool])[0]["function"]["name"], "refund");
+/// ```
 pub fn to_openai<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
     tools
         .into_iter()
@@ -30,6 +36,12 @@ pub fn to_openai<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
 }
 
 /// Anthropic: `{"name","description","input_schema"}` for each tool.
+///
+/// ```
+/// use toolnexus_core::{Tool, ToolResult, adapters};
+/// let tool = Tool::new("refund", |_, _| async { ToolResult::success("done") });
+/// assert_eq!(adapters::to_anthropic(&[tool])[0]["input_schema"]["type"], "object");
+/// ```
 pub fn to_anthropic<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
     tools
         .into_iter()
@@ -40,6 +52,12 @@ pub fn to_anthropic<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value>
 }
 
 /// Gemini: always one element, `{"functionDeclarations":[{"name","description","parameters"}]}`.
+///
+/// ```
+/// use toolnexus_core::{Tool, ToolResult, adapters};
+/// let tool = Tool::new("refund", |_, _| async { ToolResult::success("done") });
+/// assert_eq!(adapters::to_gemini(&[tool])[0]["functionDeclarations"][0]["name"], "refund");
+/// ```
 pub fn to_gemini<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
     let declarations: Vec<Value> = tools
         .into_iter()

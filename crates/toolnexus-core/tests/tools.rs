@@ -114,6 +114,27 @@ fn hints_title_and_origin_ride_along_and_reach_no_model() {
     }
 }
 
+// CORE-75: raw arguments in, any outcome out
+#[tokio::test]
+async fn a_function_is_a_tool() {
+    let tool = define_tool(
+        "echo",
+        "Says it again",
+        None,
+        |args: serde_json::Value, context: ToolContext| async move {
+            Ok::<_, std::fmt::Error>(format!("{args} {}", context.call_id))
+        },
+    );
+    assert_eq!((tool.name.as_str(), tool.description.as_str()), ("echo", "Says it again"));
+    assert_eq!((tool.source, &tool.input_schema), (ToolSource::Native, &json!({"type": "object"})));
+    let context = ToolContext { call_id: "c1".into(), ..Default::default() };
+    assert_eq!(tool.execute_with(json!({"a": 1}), context).await.output, r#"{"a":1} c1"#);
+    let schema = json!({"properties": {"z": {}, "a": {}}, "type": "object"});
+    let bare = define_tool("bare", "", Some(schema.clone()), |_args, _context| async { 7_u8 });
+    assert_eq!(bare.input_schema.to_string(), schema.to_string());
+    assert_eq!(bare.execute(json!({})).await.output, "7");
+}
+
 // CORE-7, CORE-77, case 7
 #[tokio::test]
 async fn whatever_a_tool_does_wrong_is_a_result() {

@@ -213,3 +213,23 @@ async fn an_ordinary_tool_can_do_the_same() {
     let (result, _, _) = run(Style::OpenAI, vec![tool], &[("c1", "ask", json!({}))], Some(wait_for)).await;
     assert_eq!(outputs(&result), [("answered: 29C", false)]);
 }
+
+// CORE-135: nobody hears of an error where a relay tool only waits
+#[tokio::test]
+async fn waiting_is_no_error() {
+    for style in STYLES {
+        let (wait_for, _) = answering(|request| toolnexus_core::answer_output(&request.id, "29C"));
+        let calls = [("c1", "weather", json!({}))];
+        let (_, events, _) = run(style, vec![weather()], &calls, Some(wait_for)).await;
+        let results: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                StreamEvent::ToolResult { output, is_error, .. } => Some((output.as_str(), *is_error)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(results, [("29C", false)]);
+        let (_, events, _) = run(style, vec![weather()], &calls, None).await;
+        assert!(!events.iter().any(|event| matches!(event, StreamEvent::ToolResult { .. })));
+    }
+}

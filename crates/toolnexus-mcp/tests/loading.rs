@@ -37,7 +37,7 @@ fn abc() -> McpFixture {
     McpFixture::new().tools(["c", "a", "b"].map(FixtureTool::echo))
 }
 
-// MCP-23, MCP-24, cases 1 to 4
+// MCP-23, MCP-24, cases 1 to 4; CORE-17 (of MCP)
 #[test]
 fn names_are_a_pure_function() {
     assert_eq!(mcp_tool_name("remote api", "zebra note"), "remote_api_zebra_note");
