@@ -207,6 +207,8 @@ async fn long_answers_are_cut() {
     assert_eq!(call(small, json!({})).await.output, "HTTP 404: éé\n[response cut at 5 bytes]");
 }
 
+const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+
 // CORE-99: nothing that breaks is an error of the program, and nothing half is a success
 #[tokio::test]
 async fn what_breaks_is_named() {
@@ -230,6 +232,10 @@ async fn what_breaks_is_named() {
         // A label that is too long: no resolver needs to ask anybody.
         (format!("http://{}.invalid/?key=secret-1", "a".repeat(64)), "dns"),
     ] {
+        // A proxy would resolve the name itself.
+        if kind == "dns" && PROXY_VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
+            continue;
+        }
         let result = call(options(url), json!({})).await;
         assert_eq!(result.output, format!("HTTP transport failure: {kind}"));
         assert_eq!((result.is_error, metadata(&result)), (true, json!({ "error": kind })));
@@ -249,7 +255,6 @@ async fn a_slow_server_times_out() {
         let result = call(HttpToolOptions { timeout_ms: 50, ..options(server.url(path)) }, json!({})).await;
         assert_eq!(result.output, "HTTP transport failure: timeout");
         assert_eq!(metadata(&result), json!({"error": "timeout"}));
-        server.gone().await;
         let tool = http_tool(options(server.url(path)));
         let context = ToolContext { timeout_ms: Some(50), ..Default::default() };
         let result = tool.execute_with(json!({}), context).await;
