@@ -86,6 +86,10 @@ pub struct Json<T>(pub T);
 /// Text is the output verbatim; `()`, `None` and JSON `null` give the empty output; a JSON string
 /// gives the bare string and other JSON, numbers and booleans their compact JSON; a
 /// [`ToolResult`] passes through unchanged.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    note = "wrap what implements `serde::Serialize`: `toolnexus::Json(value)`"
+)]
 pub trait IntoToolResult {
     /// Converts the value.
     fn into_tool_result(self) -> ToolResult;
@@ -159,6 +163,10 @@ by_json!(f32, f64);
 /// What a tool function may return: anything [`IntoToolResult`], or a `Result` of anything
 /// [`IntoToolResult`] and any displayable error. The error's text is the failure's output, but for
 /// [`Suspended`](crate::Suspended), bare or boxed, which suspends the call.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    note = "wrap what implements `serde::Serialize`: `toolnexus::Json(value)`"
+)]
 pub trait IntoToolOutcome {
     /// Converts the outcome.
     fn into_outcome(self) -> ToolResult;

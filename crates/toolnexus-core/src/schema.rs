@@ -46,10 +46,11 @@ fn tidy(schema: &mut Value, part: bool) {
         }
         return;
     };
+    // First, since what is left of an option's alternatives brings its own keys.
+    drop_null_alternative(map);
     for key in ["$schema", "title", "format", "uniqueItems"] {
         map.shift_remove(key);
     }
-    drop_null_alternative(map);
     if map.contains_key("$ref") {
         // A type that meets itself.
         map.retain(|key, _| key == "description");

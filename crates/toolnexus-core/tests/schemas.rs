@@ -308,3 +308,23 @@ fn null_reads_as_none() {
     let read: Options = serde_json::from_value(json!({"colour": null, "plain": "azure"})).unwrap();
     assert!(read.colour.is_none());
 }
+
+// CORE-82: what an option's alternatives leave behind is brought into form too
+#[test]
+fn an_optional_type_with_a_title_loses_it() {
+    #[derive(JsonSchema)]
+    #[serde(tag = "kind")]
+    #[schemars(title = "Where it is")]
+    enum Place {
+        City { name: String },
+        Home,
+    }
+    #[derive(JsonSchema)]
+    struct Args {
+        place: Place,
+        other: Option<Place>,
+    }
+    let schema = schema_of::<Args>();
+    assert_eq!(schema["properties"]["other"], schema["properties"]["place"]);
+    assert_eq!(schema["properties"]["other"].get("title"), None);
+}

@@ -173,3 +173,22 @@ async fn a_flood_of_reports_starves_nobody() {
         assert_eq!(outputs, ["flooded", "ran"]);
     }
 }
+
+// CORE-140: a task that a tool left behind reports on, and the result does not wait for it
+#[tokio::test]
+async fn reports_after_the_end_do_not_hold_up_the_result() {
+    let toolkit = work(|context| async move {
+        tokio::spawn(async move {
+            while context.reporter.is_heard() {
+                context.progress(1.0, None, None);
+                tokio::task::yield_now().await;
+            }
+        });
+        tokio::task::yield_now().await;
+        ToolResult::success("done")
+    });
+    let server = calling(Style::OpenAI, &["work"]).await;
+    let client = create_client(options(Style::OpenAI, server.base_url()));
+    let result = within(client.stream("hi", &toolkit).finish()).await.unwrap();
+    assert_eq!(result.text, "ok");
+}

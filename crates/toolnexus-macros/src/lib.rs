@@ -65,7 +65,7 @@ use syn::{ItemFn, ItemImpl, parse_macro_input};
 /// their data: `String`, not `&str`.
 ///
 /// The function may return what any tool may: text, numbers, JSON, `()`, a `ToolResult`, or a `Result`
-/// of those.
+/// of those. What else implements serde's `Serialize` is returned as `toolnexus::Json(value)`.
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut function = parse_macro_input!(item as ItemFn);

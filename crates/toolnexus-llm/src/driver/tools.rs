@@ -4,7 +4,6 @@
 //! been settled is the one whose suspension is resolved next, while later calls may still run.
 
 use std::collections::HashSet;
-use std::future::ready;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -46,14 +45,23 @@ fn reporting(
     Box::pin(async move {
         tokio::select! {
             biased;
-            ended = &mut call => match reports.take_one() {
-                // What the tool said last is told before its result.
-                Some(report) => Ended::Report(index, report, reporting(index, Box::pin(ready(ended)), reports)),
-                None => ended,
-            },
+            // What is said from here on comes too late: a task that the tool left behind must not hold up
+            // the result by reporting on.
+            ended = &mut call => last_reports(index, reports.take_waiting().into_iter(), ended),
             Some(report) = reports.next() => Ended::Report(index, report, reporting(index, call, reports)),
         }
     })
+}
+
+/// What a tool said last is told before its result.
+fn last_reports(index: usize, mut left: std::vec::IntoIter<ToolReport>, ended: Ended) -> Ended {
+    match left.next() {
+        Some(report) => {
+            let rest = Box::pin(async move { last_reports(index, left, ended) });
+            Ended::Report(index, report, rest)
+        }
+        None => ended,
+    }
 }
 
 /// Gives the run the answers it can take. It takes an answer for the first call that asks under
