@@ -46,11 +46,14 @@ const MAX_DEPTH: usize = 64;
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
     let mut inliner = Inliner { root: schema, entered: vec!["#"], subschemas: 0 };
     let cleaned = clean(inliner.subschema(schema, 0));
-    let has = |key: &str| cleaned.contains_key(key);
-    let is_object = cleaned.get("type").map_or(!has("anyOf"), |kind| kind == "object");
-    let has_properties =
-        cleaned.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
-    (!is_object || has_properties).then(|| complete(cleaned).into())
+    if !["type", "properties", "anyOf"].iter().any(|key| cleaned.contains_key(*key)) {
+        return None;
+    }
+    let cleaned = complete(cleaned);
+    let properties = cleaned.get("properties").and_then(Value::as_object);
+    let has_none = properties.is_none_or(Map::is_empty);
+    let is_object = cleaned.get("type").is_some_and(|kind| kind == "object");
+    (!is_object || !has_none).then(|| cleaned.into())
 }
 
 /// The first pass.
@@ -255,11 +258,11 @@ fn choose_type(schema: &mut Map<String, Value>) {
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    let count = types.len();
-    types.retain(|kind| kind != "null");
-    if types.len() < count {
+    if types.iter().any(|kind| kind == "null") {
         schema.insert("nullable".into(), true.into());
     }
+    let mut seen = std::collections::HashSet::new();
+    types.retain(|kind| kind != "null" && seen.insert(kind.clone()));
     if types.is_empty() && has_only_strings(schema.get("enum")) {
         types.push("string".into());
     }
