@@ -280,9 +280,9 @@ impl ModelPart<'_> {
     }
 }
 
-/// The model's content as a message: its own bytes, unless the role is missing.
+/// The model's content as a message: its own bytes, unless its role is missing or another's.
 fn of_model(content: &RawValue, role: Option<&Text<'_>>) -> Message {
-    if role.is_some_and(|role| !role.as_str().is_empty()) {
+    if role.is_some_and(|role| role.as_str() == "model") {
         return Message::of_model(Bytes::copy_from_slice(content.get().as_bytes()));
     }
     let mut value: Value = serde_json::from_str(content.get()).unwrap_or_default();
