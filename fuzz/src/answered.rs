@@ -139,8 +139,16 @@ fn calls(style: Style, messages: &[Value]) -> (Vec<Value>, Vec<Value>) {
             // Calls may come without an id; their results then have none either.
             Style::Gemini => {
                 for part in list(&message["parts"]) {
-                    let id = |value: &Value| value.get("id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty())).cloned().unwrap_or_default();
-                    if part.get("functionCall").is_some_and(|call| !call.is_null()) && message["role"] != "user" {
+                    let id = |value: &Value| {
+                        value
+                            .get("id")
+                            .filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
+                            .cloned()
+                            .unwrap_or_default()
+                    };
+                    if part.get("functionCall").is_some_and(|call| !call.is_null())
+                        && message["role"] != "user"
+                    {
                         asked.push(id(&part["functionCall"]));
                     } else if part.get("functionResponse").is_some() && message["role"] == "user" {
                         answered.push(id(&part["functionResponse"]));

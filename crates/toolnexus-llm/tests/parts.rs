@@ -6,7 +6,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::double::{Answer, Double};
-use support::{CONTENT_CONTENT_STYLES, STYLES};
+use support::{CONTENT_STYLES, STYLES};
 use toolnexus_core::content::UnsupportedPart;
 use toolnexus_core::{ContentPart, Tool, ToolResult, ToolSource, Toolkit, define_tool};
 use toolnexus_llm::{
