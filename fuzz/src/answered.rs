@@ -110,7 +110,8 @@ pub fn ends_well(style: Style, result: &RunResult) {
     let next = client.run_with("and?", &toolkit, options);
     assert!(RUNTIME.with(|runtime| runtime.block_on(next)).is_err(), "{{}} is no answer");
     let sent = double.asked();
-    let sent = sent["messages"].as_array().unwrap();
+    let list = if style == Style::Gemini { "contents" } else { "messages" };
+    let sent = sent[list].as_array().unwrap();
     assert_eq!(sent.len(), result.messages.len() + 1, "the history is sent whole");
     assert_eq!(calls(style, sent), (asked, answered), "the history is sent as it is");
 }
@@ -135,7 +136,26 @@ fn calls(style: Style, messages: &[Value]) -> (Vec<Value>, Vec<Value>) {
                     }
                 }
             }
-            _ => {
+            // Calls may come without an id; their results then have none either.
+            Style::Gemini => {
+                for part in list(&message["parts"]) {
+                    let id = |value: &Value| {
+                        value
+                            .get("id")
+                            .filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
+                            .cloned()
+                            .unwrap_or_default()
+                    };
+                    if part.get("functionCall").is_some_and(|call| !call.is_null())
+                        && message["role"] != "user"
+                    {
+                        asked.push(id(&part["functionCall"]));
+                    } else if part.get("functionResponse").is_some() && message["role"] == "user" {
+                        answered.push(id(&part["functionResponse"]));
+                    }
+                }
+            }
+            Style::OpenAI => {
                 asked.extend(list(&message["tool_calls"]).iter().map(|call| call["id"].clone()));
                 if message["role"] == "tool" {
                     answered.push(message["tool_call_id"].clone());

@@ -12,8 +12,10 @@
 //! );
 //! ```
 
+mod gemini_schema;
+
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{Style, Tool};
 
@@ -68,9 +70,25 @@ pub fn to_gemini<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
     vec![json!({"functionDeclarations": declarations})]
 }
 
+/// A tool's schema in the words that Gemini accepts as `parameters`: references inlined, unknown
+/// keywords dropped, alternatives, constants and `null` said in its way. `None` for an object without
+/// properties: such a function is declared without parameters.
+///
+/// ```
+/// use serde_json::json;
+/// use toolnexus_core::adapters::gemini_parameters;
+/// let schema = json!({"type": "object", "properties": {"a": {"type": ["string", "null"]}}, "additionalProperties": false});
+/// let expected = json!({"type": "object", "properties": {"a": {"type": "string", "nullable": true}}});
+/// assert_eq!(gemini_parameters(&schema), Some(expected));
+/// assert_eq!(gemini_parameters(&json!({"type": "object"})), None);
+/// ```
+pub fn gemini_parameters(schema: &Value) -> Option<Value> {
+    gemini_schema::parameters(schema)
+}
+
 /// The tool array as a request of this style carries it, serialised. It differs from the plain
-/// adapters in one point: OpenAI requires `properties` on an object schema, so an empty one is
-/// added where it is missing.
+/// adapters where an API is stricter than JSON schema: OpenAI requires `properties` on an object
+/// schema, so an empty one is added where it is missing, and Gemini gets [`gemini_parameters`].
 pub fn request_json<'a>(style: Style, tools: impl IntoIterator<Item = &'a Tool>) -> Vec<u8> {
     let array = match style {
         Style::OpenAI => {
@@ -78,10 +96,23 @@ pub fn request_json<'a>(style: Style, tools: impl IntoIterator<Item = &'a Tool>)
             serde_json::to_vec(&entries)
         }
         Style::Anthropic => serde_json::to_vec(&to_anthropic(tools)),
-        Style::Gemini => serde_json::to_vec(&to_gemini(tools)),
+        Style::Gemini => {
+            let declarations: Vec<Value> = tools.into_iter().map(gemini_declaration).collect();
+            serde_json::to_vec(&json!([{"functionDeclarations": declarations}]))
+        }
     };
     // Strings and JSON values always serialise.
     array.unwrap_or_else(|_| b"[]".to_vec())
+}
+
+fn gemini_declaration(tool: &Tool) -> Value {
+    let mut declaration = Map::new();
+    declaration.insert("name".into(), tool.name.as_str().into());
+    declaration.insert("description".into(), tool.description.as_str().into());
+    if let Some(parameters) = gemini_parameters(&tool.input_schema) {
+        declaration.insert("parameters".into(), parameters);
+    }
+    declaration.into()
 }
 
 #[derive(Serialize)]

@@ -7,12 +7,15 @@ use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, Url};
 
 use crate::client::ClientInner;
 use crate::error::invalid_response;
-use crate::wire::{supported, wire};
+use crate::wire::{Wire, wire};
 use crate::{ClientError, ClientOptions, key};
 
 /// The address, the headers and the credential of a run's requests.
 pub(crate) struct Endpoint {
-    pub(crate) url: Url,
+    dialect: &'static dyn Wire,
+    base: Url,
+    /// The query of the base URL, which belongs behind the endpoint's path.
+    query: Option<String>,
     /// Scheme, host and port: what an error may name.
     pub(crate) origin: String,
     pub(crate) headers: HeaderMap,
@@ -40,7 +43,6 @@ impl ClientInner {
 impl Endpoint {
     /// Checks the options and puts the endpoint together.
     fn of(options: &ClientOptions) -> Result<Self, ClientError> {
-        supported(options.style)?;
         if options.base_url.trim().is_empty() {
             return Err(ClientError::Config("base_url is empty: set it to the provider's address".into()));
         }
@@ -57,10 +59,12 @@ impl Endpoint {
         if parsed.fragment().is_some() {
             return Err(ClientError::Config("base_url has a fragment (#…): leave it out".into()));
         }
-        // A query belongs behind the endpoint's path.
         let query = parsed.query().map(str::to_owned);
         parsed.set_query(None);
-        let base = base.split_once('?').map_or(base, |(base, _)| base).trim_end_matches('/');
+        if query.is_some() {
+            let path = parsed.path().trim_end_matches('/').to_owned();
+            parsed.set_path(&path);
+        }
         let credential = key::resolve(options, &parsed)?;
         let dialect = wire(options.style);
         let mut headers = HeaderMap::new();
@@ -84,9 +88,25 @@ impl Endpoint {
             let parsed = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
             headers.insert(parsed, HeaderValue::try_from(value.as_str()).map_err(|_| invalid())?);
         }
-        let mut url = parse(&dialect.endpoint(base))?;
-        url.set_query(query.as_deref());
-        Ok(Endpoint { url, origin: parsed.origin().ascii_serialization(), headers, secret: credential.value })
+        Ok(Endpoint {
+            dialect,
+            origin: parsed.origin().ascii_serialization(),
+            base: parsed,
+            query,
+            headers,
+            secret: credential.value,
+        })
+    }
+
+    /// Where a request for this model goes.
+    pub(crate) fn url(&self, model: &str, streamed: bool) -> Url {
+        let mut url = self.base.clone();
+        self.dialect.locate(&mut url, model, streamed);
+        if let Some(given) = &self.query {
+            let query = url.query().map_or_else(|| given.clone(), |own| format!("{own}&{given}"));
+            url.set_query(Some(&query));
+        }
+        url
     }
 
     /// An answer of this endpoint that cannot be read.

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use serde_json::json;
 use support::double::{Answer, Double};
 use support::tools::{add, asking, fixed, stuck};
-use support::{KEY, STYLES, options, reply, server, within};
+use support::{CONTENT_STYLES, KEY, STYLES, options, reply, server, within};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -581,7 +581,7 @@ fn stage(phase: Phase, style: Style, streamed: bool, cancel: CancellationToken, 
 // CLIENT-100, CLIENT-101, CLIENT-97, CLIENT-96, CLIENT-68, SUSPEND-23
 #[tokio::test(start_paused = true)]
 async fn a_cancel_ends_a_run_in_every_phase() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         for streamed in [false, true] {
             for phase in PHASES {
                 let cancel = CancellationToken::new();
@@ -613,7 +613,7 @@ async fn a_cancel_ends_a_run_in_every_phase() {
 // CLIENT-99, CLIENT-103, CLIENT-96, CLIENT-97, CLIENT-68, SUSPEND-23, case R8
 #[tokio::test(start_paused = true)]
 async fn the_deadline_bounds_every_phase() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         for streamed in [false, true] {
             for phase in PHASES {
                 let Stage { run, double, gone, classified, .. } =
@@ -640,7 +640,7 @@ async fn the_deadline_bounds_every_phase() {
 // CLIENT-102, CLIENT-124
 #[tokio::test(start_paused = true)]
 async fn dropping_a_run_drops_what_it_holds() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         for streamed in [false, true] {
             for phase in PHASES {
                 let Stage { mut run, double, mut reached, gone, .. } =

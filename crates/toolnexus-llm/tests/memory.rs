@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use serde_json::json;
 use support::double::{Answer, Double};
 use support::tools::{add, asking, stuck};
-use support::{STYLES, within};
+use support::{CONTENT_STYLES, STYLES, within};
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{BoxError, BoxFuture, ContentPart, Toolkit};
 use toolnexus_llm::{
@@ -63,7 +63,7 @@ fn with_spy(spy: Spy, options: ClientOptions) -> (Arc<Spy>, ClientOptions) {
 // CLIENT-127, CLIENT-126, case A1
 #[tokio::test]
 async fn ask_continues_a_conversation() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double = Double::new([Answer::text(style, "one"), Answer::text(style, "two")]);
         let client = create_client(double.options(style));
         client.ask("x", &Toolkit::default(), "c").await.unwrap();
@@ -373,7 +373,7 @@ async fn a_stream_saves_before_its_last_event() {
 // CLIENT-128: streams, hands on every delta, and returns the result
 #[tokio::test]
 async fn ask_can_hand_on_its_text() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double =
             Double::new([Answer::streamed_text(style, "Hello"), Answer::streamed_text(style, "again")]);
         let client = create_client(double.options(style));

@@ -5,8 +5,8 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::STYLES;
 use support::double::{Answer, Double};
+use support::{CONTENT_STYLES, STYLES};
 use toolnexus_core::content::UnsupportedPart;
 use toolnexus_core::{ContentPart, Tool, ToolResult, ToolSource, Toolkit, define_tool};
 use toolnexus_llm::{
@@ -43,7 +43,7 @@ fn showing(name: &str, parts: Vec<ContentPart>) -> Tool {
 // CLIENT-110, CORE-35, CORE-37, cases 44 and 45
 #[tokio::test]
 async fn a_prompt_may_be_a_list_of_parts() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double = Double::new([Answer::text(style, "a cat")]);
         let client = create_client(double.options(style));
         let prompt = vec![ContentPart::text("before"), image(), "after".into()];
@@ -69,7 +69,7 @@ async fn a_prompt_may_be_a_list_of_parts() {
 // CORE-35: a string prompt is sent as if there were no parts
 #[tokio::test]
 async fn a_text_prompt_is_a_string() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double = Double::new([Answer::text(style, "ok")]);
         create_client(double.options(style)).run("hello", &Toolkit::default()).await.unwrap();
         assert_eq!(double.body(0)["messages"], json!([{"role": "user", "content": "hello"}]));
@@ -190,7 +190,7 @@ async fn a_tools_part_without_a_block_is_a_placeholder() {
 // CORE-46: blocks of the provider's own in a history are sent as they are
 #[tokio::test]
 async fn native_blocks_pass_through() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let native =
             json!([{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}, sent_image(style)]);
         let history = vec![json!({"role": "user", "content": native})];
@@ -231,7 +231,7 @@ async fn nothing_that_prints_shows_data() {
 // CORE-36, case 73: of a media tool the model sees the pictures, the host gets everything
 #[tokio::test]
 async fn a_media_tool_keeps_only_images_in_the_transcript() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double =
             Double::new([Answer::calls(style, &[("c1", "draw", json!({}))]), Answer::text(style, "ok")]);
         let tool = showing("draw", vec![sound(), image()]).source(ToolSource::Media);
@@ -251,7 +251,7 @@ async fn a_media_tool_keeps_only_images_in_the_transcript() {
 // CORE-40, CORE-41, CORE-42, CORE-46, CLIENT-112, case 42 and P1: sizes, buffered and streamed
 #[tokio::test]
 async fn a_part_over_the_limit_is_refused_or_replaced() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let limited = |double: &std::sync::Arc<Double>, max_part_bytes, mode: Option<UnsupportedPart>| {
             let options =
                 ClientOptions { max_part_bytes, on_unsupported_part: mode, ..double.options(style) };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use support::double::{Answer, Double};
 use support::tools::{add, echo, fixed};
-use support::{KEY, STYLES, options, reply, server, within};
+use support::{CONTENT_STYLES, KEY, STYLES, options, reply, server, within};
 use toolnexus_core::{Tool, ToolHints, ToolOrigin, ToolkitParts, define_tool};
 use toolnexus_llm::http::HttpTransport;
 use toolnexus_llm::{
@@ -118,7 +118,7 @@ async fn openai_schemas_get_properties_on_a_copy() {
 #[tokio::test]
 async fn tools_are_sent_in_the_order_of_the_toolkit() {
     let toolkit = Toolkit::from_tools([fixed("zeta", ""), fixed("alpha", "")]);
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let body: Value = serde_json::from_str(&plain(here(style), &toolkit).await).unwrap();
         let names: Vec<&str> = body["tools"]
             .as_array()
@@ -215,7 +215,7 @@ async fn the_system_text_joins_prompt_and_skills_without_stray_lines() {
     {
         let toolkit =
             Toolkit::from_parts(ToolkitParts { skills_prompt: skills.into(), ..Default::default() });
-        for style in STYLES {
+        for style in CONTENT_STYLES {
             let options = ClientOptions { system_prompt: prompt.into(), ..here(style) };
             let body: Value = serde_json::from_str(&plain(options, &toolkit).await).unwrap();
             let sent = match style {
@@ -257,7 +257,7 @@ async fn empty_options_change_no_byte() {
 #[tokio::test]
 async fn the_model_name_is_sent_unchanged_on_every_turn() {
     let name = "openrouter/Some Model:free@2025 \"x\"";
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double = Double::new([
             Answer::calls(style, &[("c", "add", json!({"a": 1, "b": 2}))]),
             Answer::text(style, "3"),
@@ -276,7 +276,7 @@ async fn the_model_name_is_sent_unchanged_on_every_turn() {
 // CLIENT-14, CLIENT-15, CLIENT-41, CLIENT-42: the second request of a run with tools, whole
 #[tokio::test]
 async fn the_second_request_of_a_run_reads_like_this() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double = Double::new([
             Answer::calls(style, &[("c1", "echo", json!({"text": "é\n\"x\""})), ("c2", "nope", json!({}))]),
             Answer::text(style, "ok"),
@@ -312,7 +312,7 @@ async fn the_endpoint_follows_base_and_style() {
 async fn blocks_of_the_providers_own_keep_their_keys() {
     let cited = json!({"type": "text", "text": "see", "citations": [{"url": "u"}]});
     let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA"});
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let history = vec![
             Message::from(
                 json!({"role": "user", "content": [{"type": "text", "text": "what", "cache_control": {}}, image]}),

@@ -12,7 +12,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::double::{Answer, Double};
 use support::tools::{add, echo, object, recorded, stuck};
-use support::{STYLES, deltas, done, drain, kinds, options, reply, server, transcript, within};
+use support::{
+    CONTENT_STYLES, STYLES, deltas, done, drain, kinds, options, reply, server, transcript, within,
+};
 use toolnexus_core::http::{HeaderMap, HttpRequest, HttpResponse, HttpTransport, StatusCode, TransportError};
 use toolnexus_core::{BoxFuture, Request, ToolResult, Toolkit};
 use toolnexus_llm::{
@@ -511,7 +513,7 @@ async fn a_delta_arrives_when_it_is_sent() {
 // CLIENT-26: a stream is read no faster than its events are taken
 #[tokio::test]
 async fn a_slow_listener_slows_the_reading() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let read = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let body = String::from_utf8(recording(style, false)).unwrap();
         let count = Arc::clone(&read);
@@ -748,7 +750,7 @@ async fn the_turns_of_a_stream_share_a_connection() {
 // CLIENT-118: the answer is complete with its last event, whether the body ends or not
 #[tokio::test]
 async fn a_body_that_stays_open_is_not_waited_for() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let body = match style {
             ANTHROPIC => anthropic(&[delta(0, &json!({"type": "text_delta", "text": "ok"}))]),
             _ => openai(&[json!({"content": "ok"})]),
@@ -875,7 +877,7 @@ async fn replayed(style: Style, pieces: Vec<Result<Vec<u8>, &'static str>>) -> V
 // CLIENT-118: the recording itself, read whole
 #[tokio::test]
 async fn the_recordings_read_as_they_should() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         for crlf in [false, true] {
             let bytes = recording(style, crlf);
             let events = replayed(style, cut(&bytes, &[])).await;
@@ -940,7 +942,7 @@ proptest! {
 // CLIENT-40: what a stream leaves is a history
 #[tokio::test]
 async fn the_transcript_of_a_stream_can_be_continued() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let double = Double::new([Answer::streamed_text(style, "one"), Answer::text(style, "two")]);
         let client = create_client(double.options(style));
         let first = client.stream("hi", &Toolkit::default()).finish().await.unwrap();

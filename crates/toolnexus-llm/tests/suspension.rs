@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use support::double::{Answer as Reply, Double};
 use support::tools::{asking, fixed, object, recorded};
-use support::{STYLES, drain, kinds, transcript};
+use support::{CONTENT_STYLES, STYLES, drain, kinds, transcript};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{
@@ -76,7 +76,7 @@ fn outputs(result: &RunResult) -> Vec<&str> {
 // CLIENT-66, SUSPEND-29, SUSPEND-31, case S1
 #[tokio::test]
 async fn without_a_resolver_a_run_stops_at_the_question() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let (tool, record) = asking("ask", "Which city?");
         let result = run(style, vec![tool], None).await.unwrap();
         assert_eq!((result.status, result.text.as_str()), (RunStatus::Pending, "Which city?"));
@@ -103,7 +103,7 @@ async fn without_a_resolver_a_run_stops_at_the_question() {
 // CLIENT-65, SUSPEND-16, SUSPEND-17, SUSPEND-21, SUSPEND-27: the whole of an answered question
 #[tokio::test]
 async fn an_answer_runs_the_tool_once_more() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let (tool, record) = asking("ask", "Which city?");
         let (wait_for, asked) = resolver(|_| Ok(granted("Oslo")));
         let result = run(style, vec![tool], Some(wait_for)).await.unwrap();
@@ -126,7 +126,7 @@ async fn an_answer_runs_the_tool_once_more() {
 // CLIENT-65, SUSPEND-20, case S2
 #[tokio::test]
 async fn a_declined_question_is_an_error_the_model_reads() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         for reason in [Some("expired"), None] {
             let (tool, record) = asking("ask", "Which city?");
             let (wait_for, _) = resolver(move |request| Ok(answer_declined(&request.id, reason)));
@@ -149,7 +149,7 @@ async fn a_declined_question_is_an_error_the_model_reads() {
 // CLIENT-65, SUSPEND-18, case S3
 #[tokio::test]
 async fn a_second_question_of_a_call_is_not_asked() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let count = Mutex::new(0);
         let (tool, record) = recorded("ask", move |_, _| {
             let mut count = count.lock().unwrap();
@@ -169,7 +169,7 @@ async fn a_second_question_of_a_call_is_not_asked() {
 // CLIENT-66, SUSPEND-30, SUSPEND-31, D22, case S4
 #[tokio::test]
 async fn a_stopped_run_keeps_the_calls_up_to_the_question() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let (ask, _) = asking("ask", "Which city?");
         let (other, _) = asking("other", "Which street?");
         let tools = vec![fixed("first", "one"), ask, fixed("third", "three"), other];
@@ -251,7 +251,7 @@ async fn the_clients_resolver_comes_before_the_toolkits() {
 // CLIENT-66, SUSPEND-8, case S6
 #[tokio::test]
 async fn a_suspension_may_have_its_own_text() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let tool = define_tool("ask", "", None, |_, _| async {
             let request = Request { prompt: "Which city?".into(), ..Default::default() };
             pending_with_output(request, "Input required: Which city?")
@@ -468,7 +468,7 @@ async fn a_host_may_be_asked_everything_at_once() {
 // SUSPEND-19: what the second execution does wrong is an ordinary error
 #[tokio::test]
 async fn a_failing_second_execution_is_an_ordinary_error() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let fails = recorded("fails", |_, context| match context.answer {
             None => pending(Request { prompt: "?".into(), ..Default::default() }),
             Some(_) => ToolResult::failure("no such city"),
@@ -591,7 +591,7 @@ async fn questions_asked_at_once_may_share_an_id() {
 // SUSPEND-43, CLIENT-27: a history whose last turn is answered in part is completed before the prompt
 #[tokio::test]
 async fn what_a_stopped_run_left_open_is_answered_by_the_next() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let (ask, _) = asking("ask", "Which city?");
         let toolkit = Toolkit::from_tools([fixed("first", "one"), ask, fixed("third", "three")]);
         let [calls, ok] = turn(style, &["first", "ask", "third"]);
@@ -617,7 +617,7 @@ async fn what_a_stopped_run_left_open_is_answered_by_the_next() {
 // SUSPEND-43: nothing answered at all, and the middle one missing
 #[tokio::test]
 async fn a_history_from_elsewhere_is_completed_in_call_order() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         for answered in [&[][..], &["3", "1"], &["2"], &["1", "2", "3"]] {
             let double = Double::new([Reply::text(style, "ok")]);
             let client = create_client(double.options(style));
@@ -704,7 +704,7 @@ async fn streamed(style: Style, tools: Vec<Tool>, wait_for: Option<WaitFor>) -> 
 // SUSPEND-15, SUSPEND-30, SUSPEND-32, CLIENT-116
 #[tokio::test]
 async fn a_stopped_stream_tells_one_question_and_its_end() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let (ask, _) = asking("ask", "Which city?");
         let (other, _) = asking("other", "Which street?");
         let events = streamed(style, vec![fixed("a", "one"), ask, fixed("b", "two"), other], None).await;
@@ -724,7 +724,7 @@ async fn a_stopped_stream_tells_one_question_and_its_end() {
 // CLIENT-116, SUSPEND-15, SUSPEND-27: each question before its result, results in call order
 #[tokio::test]
 async fn a_resolved_stream_tells_questions_and_final_results() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let (ask, _) = asking("ask", "one?");
         let (other, _) = asking("other", "two?");
         let (wait_for, _) = resolver(|request| match request.prompt.as_str() {
@@ -765,7 +765,7 @@ async fn a_resolved_stream_tells_questions_and_final_results() {
 #[tokio::test]
 async fn a_question_is_told_before_it_is_asked() {
     use futures::StreamExt as _;
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let log = Arc::new(Mutex::new(Vec::new()));
         let (ask, _) = asking("ask", "?");
         let at_resolver = Arc::clone(&log);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use support::double::{Answer, Double};
 use support::tools::{add, asking, echo, fixed, object, recorded};
-use support::{STYLES, kinds, options, reply, server, transcript, within};
+use support::{CONTENT_STYLES, STYLES, kinds, options, reply, server, transcript, within};
 use tokio::sync::{Barrier, Notify};
 use toolnexus_core::{ContentPart, Json, ToolResult, Toolkit, ToolkitParts, define_sync_tool, define_tool};
 use toolnexus_llm::{
@@ -150,7 +150,7 @@ async fn the_text_is_what_the_model_says_and_not_what_it_thinks() {
 // CLIENT-34, CLIENT-42, CLIENT-39, case L3
 #[tokio::test]
 async fn calls_run_at_once_and_are_recorded_in_call_order() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         // All three must be running before any may end; then they end in reverse order.
         let together = Arc::new(Barrier::new(3));
         let (c_ended, b_ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -388,7 +388,7 @@ async fn a_history_is_continued_verbatim() {
 // CLIENT-31: announced is what was there at the start; callable is what is there now
 #[tokio::test]
 async fn a_tool_registered_meanwhile_is_callable_but_not_announced() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let toolkit = Toolkit::from_tools([]);
         let live = toolkit.clone();
         toolkit.register([define_tool("grow", "", None, move |_, _| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use support::double::{Answer, Double};
 use support::tools::recorded;
-use support::{KEY, STYLES, options, reply, server, within};
+use support::{CONTENT_STYLES, KEY, options, reply, server, within};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::content::PartErrorCode;
@@ -188,7 +188,7 @@ async fn finish_reasons_are_openais() {
 // CORE-105, case 67
 #[tokio::test]
 async fn a_toolkit_is_declared_first_and_never_runs() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let (tool, record) = recorded("own", |_, _| ToolResult::success("ran"));
         let double = Double::new([Answer::calls(style, &[("c1", "own", json!({}))])]);
         let request = TranslateRequest {
@@ -209,7 +209,7 @@ async fn a_toolkit_is_declared_first_and_never_runs() {
 // CORE-102, case 68
 #[tokio::test]
 async fn nothing_is_remembered_and_calls_may_overlap() {
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let server = server(Script::always(reply(style).text("ok"))).await;
         let client = create_client(options(style, server.base_url()));
         let calls = ["a", "b", "c"].map(|text| client.translate(request([user(text)])));
@@ -244,7 +244,7 @@ async fn failures_are_those_of_the_loop() {
         }
         other => panic!("{other:?}"),
     }
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         for body in ["<html>", "{}"] {
             let double = Double::new([Answer::status(200, &[], body)]);
             let result = create_client(double.options(style)).translate(request([user("hi")])).await;
@@ -316,7 +316,7 @@ async fn bodies_are_shaped_on_every_path() {
         "temperature": 0.5, "max_tokens": 999, "seed": null, "messages": ["no"], "tools": [1], "stream": "no",
     }))
     .unwrap();
-    for style in STYLES {
+    for style in CONTENT_STYLES {
         let answers =
             [Answer::text(style, "ok"), Answer::streamed_text(style, "ok"), Answer::text(style, "ok")];
         let double = Double::new(answers);

@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::BoxFuture;
-use toolnexus_core::http::{Body, HeaderValue, HttpRequest, HttpResponse, Method, TransportError};
+use toolnexus_core::http::{Body, HeaderValue, HttpRequest, HttpResponse, Method, TransportError, Url};
 use toolnexus_core::json::repair_surrogates;
 
 use crate::client::ClientInner;
@@ -75,7 +75,8 @@ impl ModelExchange<'_> {
     /// Shapes the body, sends it, and gives the model that was asked and its answer.
     pub(crate) async fn call(&self, body: &RequestBody<'_>) -> Result<(String, Answer), ClientError> {
         let shaped = self.client.shaped(body)?;
-        let answer = match self.attempts(shaped.body).await? {
+        let url = self.endpoint.url(&shaped.model, self.streamed);
+        let answer = match self.attempts(url, shaped.body).await? {
             Answer::Whole(body) => Answer::Whole(match repair_surrogates(&body) {
                 Cow::Borrowed(_) => body,
                 Cow::Owned(repaired) => repaired.into(),
@@ -91,12 +92,12 @@ impl ModelExchange<'_> {
     }
 
     /// Sends the request until an answer is good, or not worth another attempt.
-    async fn attempts(&self, body: Body) -> Result<Answer, ClientError> {
+    async fn attempts(&self, url: Url, body: Body) -> Result<Answer, ClientError> {
         let options = &self.client.options;
         let retries = options.retries.unwrap_or(2);
         let mut attempt = 0;
         loop {
-            let failure = match self.attempt(body.clone()).await {
+            let failure = match self.attempt(url.clone(), body.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Transport(error)) if error.is_over_limit() => {
                     return Err(ClientError::InvalidResponse(format!(
@@ -143,8 +144,8 @@ impl ModelExchange<'_> {
         backoff(base, attempt, fastrand::u64(0..100))
     }
 
-    async fn attempt(&self, body: Body) -> Result<Answer, Failure> {
-        let response = self.send(body).await.map_err(Failure::Transport)?;
+    async fn attempt(&self, url: Url, body: Body) -> Result<Answer, Failure> {
+        let response = self.send(url, body).await.map_err(Failure::Transport)?;
         if !response.status.is_success() {
             return Err(Box::pin(error_answer(response, self.endpoint.secret.expose_secret())).await);
         }
@@ -155,14 +156,14 @@ impl ModelExchange<'_> {
         response.collect(BODY_LIMIT).await.map(Answer::Whole).map_err(Failure::Transport)
     }
 
-    fn send(&self, body: Body) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
+    fn send(&self, url: Url, body: Body) -> BoxFuture<'static, Result<HttpResponse, TransportError>> {
         let mut headers = self.endpoint.headers.clone();
         if self.streamed {
             headers.entry("accept").or_insert(HeaderValue::from_static("text/event-stream"));
         }
         self.client.transport.send(HttpRequest {
             method: Method::POST,
-            url: self.endpoint.url.clone(),
+            url,
             headers,
             body,
             cancel: self.cancel.clone(),

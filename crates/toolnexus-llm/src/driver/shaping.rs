@@ -9,7 +9,7 @@ use toolnexus_core::http::Body;
 
 use crate::ClientError;
 use crate::client::ClientInner;
-use crate::wire::RequestBody;
+use crate::wire::{RequestBody, wire};
 
 /// A body as it is sent.
 pub(super) struct Shaped {
@@ -29,6 +29,11 @@ impl ClientInner {
         let unreadable = |error| ClientError::Config(format!("the request body cannot be shaped: {error}"));
         let mut fields: Map<String, Value> =
             serde_json::from_slice(&body.to_body().to_bytes()).map_err(unreadable)?;
+        // Whoever shapes the body finds the model in it in every style.
+        let model_is_in_url = wire(options.style).model_is_in_url();
+        if model_is_in_url {
+            fields.shift_insert(0, "model".into(), options.model.as_str().into());
+        }
         for (key, value) in &options.request_params {
             if self.is_reserved(key) {
                 self.warn_reserved(key);
@@ -49,6 +54,9 @@ impl ClientInner {
             }
         }
         let model = fields.get("model").and_then(Value::as_str).unwrap_or(&options.model).to_owned();
+        if model_is_in_url {
+            fields.shift_remove("model");
+        }
         Ok(Shaped { body: Bytes::from(Value::Object(fields).to_string()).into(), model })
     }
 

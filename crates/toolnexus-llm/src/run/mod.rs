@@ -370,7 +370,8 @@ impl Run {
             .iter()
             .filter_map(|call| Some(ToolAnswer::of(&call.call, call.result()?, call.of_media)))
             .collect();
-        self.messages.extend(wire(self.style).tool_results(&answers));
+        let results = wire(self.style).tool_results(self.messages.messages().next_back(), &answers);
+        self.messages.extend(results);
         for call in open {
             if let Phase::Finished(result) = call.phase {
                 self.record(call.call, call.args, Arc::unwrap_or_clone(result));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolnexus_core::content::{ContentPartError, PartEncoder};
-use toolnexus_core::http::HeaderValue;
+use toolnexus_core::http::{HeaderValue, Url};
 use toolnexus_core::{ContentPart, Style};
 
 use stream::AnthropicStream;
@@ -18,10 +18,11 @@ use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
 use super::lenient::{Count, Text};
 use super::parts::{as_sent, attached_block, derived_block, entries_of, with_content};
-use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
+use super::system::hoist_system;
+use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path};
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
-use crate::{FinishReason, Message, Prompt, Transcript, Usage};
+use crate::{FinishReason, Message, Prompt, Usage};
 
 pub(super) struct Anthropic;
 
@@ -29,8 +30,10 @@ pub(super) struct Anthropic;
 const MAX_TOKENS: &str = "4096";
 
 impl Wire for Anthropic {
-    fn endpoint(&self, base: &str) -> String {
-        if base.ends_with("/v1") { format!("{base}/messages") } else { format!("{base}/v1/messages") }
+    fn locate(&self, base: &mut Url, _model: &str, _streamed: bool) {
+        let versioned = base.path().ends_with("/v1");
+        extend_path(base, (!versioned).then_some("v1"));
+        extend_path(base, ["messages"]);
     }
 
     fn headers(&self, key: &str) -> Vec<(&'static str, Result<HeaderValue, ()>)> {
@@ -53,7 +56,7 @@ impl Wire for Anthropic {
         Message::of_wire(&User { role: "user", content: prompt }, matches!(prompt, Prompt::Parts(_)))
     }
 
-    fn tool_results<'a>(&self, answers: &[ToolAnswer<'a>]) -> Vec<Message> {
+    fn tool_results<'a>(&self, _asking: Option<&Message>, answers: &[ToolAnswer<'a>]) -> Vec<Message> {
         #[derive(Serialize)]
         struct Results<'a> {
             role: &'static str,
@@ -92,7 +95,7 @@ impl Wire for Anthropic {
 
     fn request<'a>(&self, parts: &RequestParts<'a>) -> Result<Request<'a>, ContentPartError> {
         let mut encoder = parts.part_rules.encoder(Style::Anthropic);
-        let (system, messages) = hoist_system(parts.system, parts.messages);
+        let (system, messages) = hoist_system(parts.system, parts.messages, user_text);
         let messages = with_blocks(messages, &mut encoder)?;
         let mut body =
             RequestBody::default().string("model", parts.model).with("max_tokens", Field::Static(MAX_TOKENS));
@@ -241,35 +244,9 @@ fn encode_entry(entry: &Value, encoder: &mut PartEncoder) -> Result<Value, Conte
     Ok(as_sent(entry, Value::Array(content)))
 }
 
-/// System messages leave the transcript and join the system text. If nothing else is left, the
-/// last of them is sent as a user message: a request without messages is refused.
-fn hoist_system<'a>(system: &str, messages: &'a Transcript) -> (String, Field<'a>) {
-    if !messages.may_hold_system() {
-        return (system.to_owned(), Field::Transcript(messages));
-    }
-    let (hoisted, sent): (Vec<&Message>, Vec<&Message>) =
-        messages.iter().partition(|message| message.may_be_system());
-    let (hoisted, sent) = if let (true, Some((last, before))) = (sent.is_empty(), hoisted.split_last()) {
-        let user = json!([{"role": "user", "content": text_of(last)}]);
-        (before.to_vec(), Field::Json(user.to_string().into()))
-    } else {
-        (hoisted, Field::Messages(sent.into_iter().map(Cow::Borrowed).collect()))
-    };
-    let texts: Vec<String> = std::iter::once(system.to_owned())
-        .chain(hoisted.into_iter().map(text_of))
-        .filter(|text| !text.is_empty())
-        .collect();
-    (texts.join("\n\n"), sent)
-}
-
-fn text_of(message: &Message) -> String {
-    match message.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
-        }
-        _ => String::new(),
-    }
+/// The lone message of a transcript that holds nothing but system messages.
+fn user_text(text: &str) -> Message {
+    Message::from(json!({"role": "user", "content": text}))
 }
 
 /// Counts as they are reported: in a stream each later report replaces an earlier one.

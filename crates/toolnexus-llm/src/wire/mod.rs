@@ -11,17 +11,19 @@
 mod anthropic;
 mod arguments;
 mod body;
+mod gemini;
 mod lenient;
 mod openai;
 mod parts;
 mod sse;
+mod system;
 mod unanswered;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use toolnexus_core::content::{ContentPartError, ReplacedPart};
-use toolnexus_core::http::HeaderValue;
+use toolnexus_core::http::{HeaderValue, Url};
 use toolnexus_core::{ContentPart, PartKind, Style, ToolResult};
 
 pub(crate) use body::{Field, RequestBody};
@@ -79,8 +81,13 @@ impl<'a> ToolAnswer<'a> {
 
 /// One dialect.
 pub(crate) trait Wire: Sync {
-    /// Where a request goes. `base` has no trailing slash.
-    fn endpoint(&self, base: &str) -> String;
+    /// Leads the base URL, which has no query, to where a request goes.
+    fn locate(&self, base: &mut Url, model: &str, streamed: bool);
+
+    /// Whether the URL names the model. Then the body does not, except for whoever shapes it.
+    fn model_is_in_url(&self) -> bool {
+        false
+    }
 
     /// The header that carries the credential, and the dialect's fixed ones.
     fn headers(&self, key: &str) -> Vec<(&'static str, Result<HeaderValue, ()>)>;
@@ -91,8 +98,9 @@ pub(crate) trait Wire: Sync {
     /// The prompt as a message.
     fn user_message(&self, prompt: &Prompt) -> Message;
 
-    /// The results of one turn as messages, in call order.
-    fn tool_results<'a>(&self, answers: &[ToolAnswer<'a>]) -> Vec<Message>;
+    /// The results of one turn as messages, in call order. `asking` is the message that made the
+    /// calls.
+    fn tool_results<'a>(&self, asking: Option<&Message>, answers: &[ToolAnswer<'a>]) -> Vec<Message>;
 
     /// The newest assistant text, for a run that was stopped by its turn limit.
     fn newest_text(&self, messages: &[Message]) -> String;
@@ -144,21 +152,19 @@ fn usable(message: Message) -> Result<Message, ClientError> {
     Ok(message)
 }
 
-/// The wire of a style. Gemini's comes later; [`supported`] keeps a run from starting without
-/// one, and OpenAI's shapes stand in here so that reading a run's events never fails.
-pub(crate) fn wire(style: Style) -> &'static dyn Wire {
-    match style {
-        Style::OpenAI | Style::Gemini => &openai::OpenAi,
-        Style::Anthropic => &anthropic::Anthropic,
+/// Puts segments behind the path of a URL.
+fn extend_path<'s>(url: &mut Url, segments: impl IntoIterator<Item = &'s str>) {
+    // A URL without a path is none that the client accepts.
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(segments);
     }
 }
 
-/// Refuses a style that has no wire yet.
-pub(crate) fn supported(style: Style) -> Result<(), ClientError> {
+/// The wire of a style.
+pub(crate) fn wire(style: Style) -> &'static dyn Wire {
     match style {
-        Style::OpenAI | Style::Anthropic => Ok(()),
-        Style::Gemini => Err(ClientError::Unsupported(
-            "style \"gemini\" is not supported yet; use Gemini's OpenAI-compatible endpoint with style \"openai\"".into(),
-        )),
+        Style::OpenAI => &openai::OpenAi,
+        Style::Anthropic => &anthropic::Anthropic,
+        Style::Gemini => &gemini::Gemini,
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolnexus_core::content::{ContentPartError, PartEncoder, PartView};
-use toolnexus_core::http::HeaderValue;
+use toolnexus_core::http::{HeaderValue, Url};
 use toolnexus_core::{ContentPart, Style};
 
 use stream::OpenAiStream;
@@ -18,7 +18,7 @@ use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
 use super::lenient::{Count, Text};
 use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
-use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire};
+use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path};
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Usage};
@@ -26,8 +26,8 @@ use crate::{FinishReason, Message, Prompt, Usage};
 pub(super) struct OpenAi;
 
 impl Wire for OpenAi {
-    fn endpoint(&self, base: &str) -> String {
-        format!("{base}/chat/completions")
+    fn locate(&self, base: &mut Url, _model: &str, _streamed: bool) {
+        extend_path(base, ["chat", "completions"]);
     }
 
     fn headers(&self, key: &str) -> Vec<(&'static str, Result<HeaderValue, ()>)> {
@@ -42,7 +42,7 @@ impl Wire for OpenAi {
         Message::of_wire(&User { role: "user", content: prompt }, matches!(prompt, Prompt::Parts(_)))
     }
 
-    fn tool_results<'a>(&self, answers: &[ToolAnswer<'a>]) -> Vec<Message> {
+    fn tool_results<'a>(&self, _asking: Option<&Message>, answers: &[ToolAnswer<'a>]) -> Vec<Message> {
         #[derive(Serialize)]
         struct ToolMessage<'a> {
             role: &'static str,

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 use toolnexus_core::{Style, ToolResult};
 
+use super::gemini::{calls_of, is_function_response};
 use super::parts::with_content;
 use super::{ToolAnswer, wire};
 use crate::{Message, Transcript};
@@ -15,7 +16,8 @@ use crate::{Message, Transcript};
 pub(crate) fn answer_rest(style: Style, history: &mut Transcript) {
     match style {
         Style::Anthropic => answer_rest_of_anthropic(history),
-        Style::OpenAI | Style::Gemini => answer_rest_of_openai(history),
+        Style::OpenAI => answer_rest_of_openai(history),
+        Style::Gemini => answer_rest_of_gemini(history),
     }
 }
 
@@ -32,8 +34,12 @@ impl Call {
     }
 
     fn no_result(&self) -> ToolResult {
-        ToolResult::failure(format!("no result supplied on resume for {}", self.name))
+        no_result(&self.name)
     }
+}
+
+fn no_result(name: &str) -> ToolResult {
+    ToolResult::failure(format!("no result supplied on resume for {name}"))
 }
 
 fn answer_rest_of_openai(history: &mut Transcript) {
@@ -57,7 +63,7 @@ fn answer_rest_of_openai(history: &mut Transcript) {
             None => {
                 let answer =
                     ToolAnswer { id: &call.id, name: &call.name, result: &call.no_result(), of_media: false };
-                history.extend(wire(Style::OpenAI).tool_results(&[answer]));
+                history.extend(wire(Style::OpenAI).tool_results(None, &[answer]));
             }
         }
     }
@@ -108,4 +114,47 @@ fn answer_rest_of_anthropic(history: &mut Transcript) {
         None => Message::from(json!({"role": "user", "content": content})),
     };
     history.push(message);
+}
+
+fn answer_rest_of_gemini(history: &mut Transcript) {
+    let parts =
+        |message: &Message| message.get("parts").and_then(Value::as_array).cloned().unwrap_or_default();
+    let results = history
+        .messages()
+        .next_back()
+        .filter(|message| message.role() == "user" && parts(message).iter().any(is_function_response))
+        .cloned();
+    let asking = history.messages().rev().nth(usize::from(results.is_some()));
+    let calls = asking.filter(|message| message.role() == "model").map(calls_of).unwrap_or_default();
+    let mut given = results.as_ref().map(parts).unwrap_or_default();
+    if calls.len() <= given.iter().filter(|part| is_function_response(part)).count() {
+        return;
+    }
+    let mut content = Vec::with_capacity(calls.len());
+    for call in &calls {
+        let text =
+            |part: &Value, key: &str| part.get("functionResponse")?.get(key)?.as_str().map(str::to_owned);
+        // A call without an id is answered by the next result without one, for the same function.
+        let answers = |part: &Value| match &call.id {
+            Some(id) => text(part, "id").is_some_and(|given| given == *id),
+            None => text(part, "id").is_none() && text(part, "name").is_some_and(|given| given == call.name),
+        };
+        content.push(match given.iter().position(answers) {
+            Some(at) => given.remove(at),
+            None => {
+                let output = no_result(&call.name).output;
+                let mut response =
+                    json!({"name": call.name, "response": {"output": output, "isError": true}});
+                if let (Some(id), Some(map)) = (&call.id, response.as_object_mut()) {
+                    map.shift_insert(0, "id".into(), id.as_str().into());
+                }
+                json!({"functionResponse": response})
+            }
+        });
+    }
+    content.append(&mut given);
+    if results.is_some() {
+        history.pop();
+    }
+    history.push(Message::from(json!({"role": "user", "parts": content})));
 }

@@ -82,6 +82,7 @@ impl Answer {
             Style::Anthropic => {
                 json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
             }
+            Style::Gemini => gemini(&json!([{"text": text}])),
             _ => json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
         })
     }
@@ -94,6 +95,7 @@ impl Answer {
                 json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}),
                 json!({"type": "message_stop"}),
             ),
+            Style::Gemini => format!("data: {}\n\n", gemini(&json!([{"text": text}]))),
             _ => format!("data: {}\n\ndata: [DONE]\n\n", json!({"choices": [{"delta": {"content": text}}]})),
         })])
     }
@@ -110,6 +112,12 @@ impl Answer {
                     .collect();
                 json!({"content": blocks, "stop_reason": "tool_use"})
             }
+            Style::Gemini => gemini(
+                &calls
+                    .iter()
+                    .map(|(id, name, args)| json!({"functionCall": {"id": id, "name": name, "args": args}}))
+                    .collect(),
+            ),
             _ => {
                 let calls: Vec<Value> = calls
                     .iter()
@@ -122,6 +130,11 @@ impl Answer {
             }
         })
     }
+}
+
+/// A whole Gemini response of these parts.
+fn gemini(parts: &Value) -> Value {
+    json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]})
 }
 
 /// A request, and when it came.

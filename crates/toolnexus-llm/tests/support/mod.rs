@@ -12,8 +12,11 @@ use futures::StreamExt as _;
 use toolnexus_llm::{ClientError, ClientOptions, RunResult, RunStream, StreamEvent, Style};
 use toolnexus_testkit::model::{Dialect, ModelReply, ModelServer, Reply, Script};
 
-/// The styles that have a wire.
-pub(crate) const STYLES: [Style; 2] = [Style::OpenAI, Style::Anthropic];
+/// All styles.
+pub(crate) const STYLES: [Style; 3] = [Style::OpenAI, Style::Anthropic, Style::Gemini];
+
+/// The styles whose messages have a `content`, for tests that spell out what is in it.
+pub(crate) const CONTENT_STYLES: [Style; 2] = [Style::OpenAI, Style::Anthropic];
 
 /// A credential that no request of a test may show outside its header.
 pub(crate) const KEY: &str = "sk-test-123456";

@@ -5,6 +5,10 @@ use toolnexus_llm::{Message, Style};
 
 /// The ids of the tool calls that a message asks for.
 pub(crate) fn call_ids(style: Style, message: &Value) -> Vec<String> {
+    if style == Style::Gemini {
+        let parts = message["parts"].as_array().into_iter().flatten();
+        return parts.filter_map(|part| part.get("functionCall")).map(id_or_name).collect();
+    }
     if message["role"] != "assistant" {
         return Vec::new();
     }
@@ -20,9 +24,27 @@ pub(crate) fn call_ids(style: Style, message: &Value) -> Vec<String> {
         .collect()
 }
 
+/// A call or result of Gemini's, which may lack an id.
+fn id_or_name(value: &Value) -> String {
+    value.get("id").unwrap_or(&value["name"]).as_str().expect("a name").to_owned()
+}
+
 /// The ids that the results after an assistant message answer, and how many messages they take.
 fn answers(style: Style, rest: &[Message]) -> (Vec<String>, usize) {
     match style {
+        Style::Gemini => {
+            let parts = rest.first().filter(|m| m["role"] == "user").and_then(|m| m["parts"].as_array());
+            let results = parts.into_iter().flatten().filter_map(|part| part.get("functionResponse"));
+            let ids: Vec<String> = results
+                .map(|result| {
+                    let response = &result["response"];
+                    assert!(response["isError"].is_boolean() && response["output"].is_string(), "{result}");
+                    id_or_name(result)
+                })
+                .collect();
+            let taken = usize::from(!ids.is_empty());
+            (ids, taken)
+        }
         Style::Anthropic => {
             let blocks = rest.first().filter(|m| m["role"] == "user").and_then(|m| m["content"].as_array());
             let ids: Vec<String> = blocks
