@@ -265,3 +265,69 @@ proptest! {
         }
     }
 }
+
+// CORE-25, CORE-26, CORE-27: every constructor takes the options that its short form leaves out
+#[test]
+fn constructors_with_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shot.png");
+    std::fs::write(&path, b"1234").unwrap();
+    let with = |max| AttachOptions {
+        mime_type: Some("image/webp".into()),
+        name: Some("n".into()),
+        max_part_bytes: Some(max),
+    };
+    let make = |max| {
+        [
+            ContentPart::from_file_with(&path, with(max)),
+            ContentPart::image_file_with(&path, with(max)),
+            ContentPart::from_bytes_with("1234", with(max)),
+            ContentPart::from_reader_with(Cursor::new(b"1234"), with(max)),
+            ContentPart::from_data_url_with("data:text/plain,1234", with(max)),
+        ]
+    };
+    for part in make(4) {
+        let expected = json!({"type": "image", "mimeType": "image/webp", "data": "MTIzNA=="});
+        assert_eq!(serde_json::to_value(part.unwrap()).unwrap(), expected);
+    }
+    for part in make(3) {
+        assert_eq!(part.unwrap_err().code, PartErrorCode::TooLarge);
+    }
+    let link = ContentPart::from_url_with("https://example.com/a", with(0)).unwrap();
+    assert_eq!(link, ContentPart::from_link("image/webp", "https://example.com/a", None));
+    let text = ContentPart::image_file_with(&path, mime("text/plain")).unwrap_err();
+    assert!(text.code == PartErrorCode::UnknownExtension && text.message.contains("text/plain"), "{text}");
+}
+
+// CORE-26: a file that has more than its size said is cut off like a reader
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_grows_is_cut_off() {
+    // The kernel writes this one as it is read: its size is 0 before.
+    let options = AttachOptions { max_part_bytes: Some(3), ..mime("text/plain") };
+    let error = ContentPart::from_file_with("/proc/self/status", options).unwrap_err();
+    assert_eq!(error.code, PartErrorCode::TooLarge);
+    assert!(error.message.contains('4') && error.message.contains('3'), "{error}");
+}
+
+// CORE-20: a file that may not be read is named; nothing waits for the writer of a pipe
+#[cfg(unix)]
+#[test]
+fn unreadable_paths_are_errors() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("secret.png");
+    std::fs::write(&path, b"x").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o0)).unwrap();
+    // The superuser may read everything.
+    if std::fs::File::open(&path).is_err() {
+        let error = ContentPart::from_file(&path).unwrap_err();
+        assert!(
+            error.code == PartErrorCode::SourceMissing && error.message.contains("secret.png"),
+            "{error}"
+        );
+    }
+    let pipe = dir.path().join("fifo.png");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_eq!(ContentPart::from_file(&pipe).unwrap_err().code, PartErrorCode::UnsupportedSource);
+}

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use toolnexus_core::content::UnsupportedPart;
 use toolnexus_llm::translate::{
-    InboundOptions, args_object, args_string, content_text, has_system_message, openai_messages_to_anthropic,
-    openai_messages_to_anthropic_with, openai_tool_choice_to_anthropic, openai_tools_to_anthropic,
-    tool_calls_of,
+    InboundOptions, args_object, args_string, content_text, finish_reason_for, has_system_message,
+    openai_messages_to_anthropic, openai_messages_to_anthropic_with, openai_tool_choice_to_anthropic,
+    openai_tools_to_anthropic, tool_calls_of,
 };
 
 fn converted(messages: Value) -> Vec<Value> {
@@ -276,5 +276,84 @@ proptest! {
             if !group.is_empty() { read_groups.push(group); }
         }
         prop_assert_eq!((read_calls, read_groups, read_texts), (calls, groups, texts));
+    }
+}
+
+// CORE-119, CORE-121: what is read of each entry, as the placeholders of an assistant tell it
+#[test]
+fn entries_are_read_with_their_mime_types() {
+    let sound =
+        |format: &str| json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": format}});
+    let link = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    let file = |data: &str| json!({"type": "file", "file": {"filename": "f", "file_data": data}});
+    for (entry, what) in [
+        (sound("mp3"), "audio part (audio/mpeg, 4 bytes)"),
+        (sound("wav"), "audio part (audio/wav, 4 bytes)"),
+        (sound("flac"), "audio part (audio/flac, 4 bytes)"),
+        (link("https://example.com/a.WEBP?x=b.png"), "image part (image/webp, 0 bytes)"),
+        (link("https://example.com/a"), "image part (image/*, 0 bytes)"),
+        (file("data:text/plain;charset=utf-8,a%20b"), "file part (text/plain, 3 bytes)"),
+        (file("data:;base64,UklGRg=="), "file part (application/octet-stream, 4 bytes)"),
+    ] {
+        let message = json!([{"role": "assistant", "content": [entry]}]);
+        let said = format!("[unsupported {what}]");
+        assert_eq!(converted(message)[0]["content"], json!([{"type": "text", "text": said}]));
+    }
+    let message = json!([{"role": "user", "content": [file("data:text/plain,a%20b")]}]);
+    let source = json!({"type": "base64", "media_type": "text/plain", "data": "YSBi"});
+    assert_eq!(converted(message)[0]["content"], json!([{"type": "document", "source": source}]));
+}
+
+// CORE-119: one entry that cannot be read leaves the whole array as it is
+#[test]
+fn unreadable_entries_leave_their_array_unchanged() {
+    for entry in [
+        json!({"type": "file", "file": {"file_id": "file-1"}}),
+        json!({"type": "file", "file": {"file_data": "UklGRg=="}}),
+        json!({"type": "image_url", "image_url": {"url": "data:image/png;base64"}}),
+        json!({"type": "image_url", "image_url": "https://example.com/a.png"}),
+        json!({"type": "input_audio", "input_audio": {"format": "wav"}}),
+        json!({"type": "tool_reference"}),
+        json!("text"),
+    ] {
+        let content = json!([
+            {"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": "iVBORw=="}, entry,
+        ]);
+        for role in ["user", "assistant"] {
+            assert_eq!(converted(json!([{"role": role, "content": content}]))[0]["content"], content);
+        }
+        let result = converted(json!([{"role": "tool", "content": content}]));
+        assert_eq!(result[0]["content"][0]["content"], content);
+    }
+}
+
+// CORE-118
+#[test]
+fn an_array_of_texts_is_one_string() {
+    let content = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    assert_eq!(
+        converted(json!([{"role": "user", "content": content}])),
+        [json!({"role": "user", "content": "ab"})]
+    );
+}
+
+// CORE-113
+#[test]
+fn every_stop_has_a_finish_reason() {
+    for (stop, finish) in [
+        ("max_tokens", "length"),
+        ("length", "length"),
+        ("refusal", "content_filter"),
+        ("content_filter", "content_filter"),
+        ("stop", "stop"),
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("pause_turn", "stop"),
+        ("tool_use", "stop"),
+        ("tool_calls", "stop"),
+        ("", "stop"),
+        ("odd", "stop"),
+    ] {
+        assert_eq!((finish_reason_for(false, stop), finish_reason_for(true, stop)), (finish, "tool_calls"));
     }
 }

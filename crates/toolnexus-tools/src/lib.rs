@@ -37,7 +37,6 @@ mod glob;
 mod host_policy;
 mod http_tool;
 mod job;
-mod media;
 mod output_pipe;
 mod paths;
 mod pattern;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
+use toolnexus_core::content::mime_type_of_path;
 use toolnexus_core::{ContentPart, Tool, ToolResult};
 
 use crate::builtin::{Face, READS, metadata, off_thread};
 use crate::config::BuiltinsConfig;
-use crate::media;
 use crate::paths::Paths;
 
 /// How much of a file's start is searched for a NUL byte.
@@ -77,7 +77,7 @@ fn read(path: &str, real: &Path, window: Option<Window>, limit: u64) -> Result<T
         return Err(format!("{path} is not a regular file"));
     }
     let over = |bytes| limit != 0 && bytes > limit;
-    if let Some(mime_type) = media::mime_type(path) {
+    if let Some(mime_type) = mime_type_of_path(path) {
         if over(found.len()) {
             return Err(too_large(path, found.len(), limit));
         }
@@ -112,7 +112,8 @@ fn read_media(path: &str, real: &Path, mime_type: &str, limit: u64) -> Result<To
     if limit != 0 && bytes.len() as u64 > limit {
         return Err(too_large(path, bytes.len() as u64, limit));
     }
-    let part = ContentPart::from_base64(mime_type, STANDARD.encode(&bytes), media::base_name(path));
+    let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    let part = ContentPart::from_base64(mime_type, STANDARD.encode(&bytes), name);
     let output = format!("{path} ({mime_type}, {} bytes)", bytes.len());
     Ok(ToolResult::success(output).with_parts(vec![part]))
 }
