@@ -184,7 +184,7 @@ pub(crate) struct ModelArgs {
     /// The provider's address, as in http://localhost:11434/v1
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// The dialect it speaks. `gemini` cannot be spoken yet: leave --style out for Gemini
+    /// The dialect it speaks
     #[arg(long, value_name = "STYLE")]
     pub(crate) style: Option<StyleArg>,
     /// The model's name
@@ -202,7 +202,7 @@ pub(crate) enum StyleArg {
     Openai,
     /// Anthropic messages
     Anthropic,
-    /// Google Gemini, for `tools --schema` only: `run` uses its OpenAI-compatible endpoint
+    /// Google Gemini
     Gemini,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Known {
 }
 
 /// In the order in which their keys are looked for.
-pub(crate) const KNOWN: [Known; 4] = [
+pub(crate) const KNOWN: [Known; 5] = [
     Known {
         variables: &["OPENAI_API_KEY"],
         host: "api.openai.com",
@@ -46,6 +46,14 @@ pub(crate) const KNOWN: [Known; 4] = [
         style: Style::OpenAI,
         model: "gemini-2.5-flash",
     },
+    Known {
+        variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        host: "generativelanguage.googleapis.com",
+        // Gemini's own dialect, when it is asked for.
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        style: Style::Gemini,
+        model: "gemini-2.5-flash",
+    },
 ];
 
 /// The choice as `--help` explains it.
@@ -56,7 +64,8 @@ Which model answers:
     ANTHROPIC_API_KEY                 api.anthropic.com, claude-sonnet-4-5
     OPENROUTER_API_KEY                openrouter.ai, openai/gpt-5-mini
     GEMINI_API_KEY, GOOGLE_API_KEY    generativelanguage.googleapis.com, gemini-2.5-flash
-  --model replaces the model. --style or --api-key-env pick one of several keys.
+  --model replaces the model. --style or --api-key-env pick one of several keys. Gemini is spoken to
+  at its OpenAI-compatible address unless --style is gemini.
   A server without a key (Ollama, llama.cpp, vLLM, LM Studio) needs --base-url and --model.
   TOOLNEXUS_BASE_URL, TOOLNEXUS_STYLE and TOOLNEXUS_MODEL stand for the flags left out.";
 
@@ -130,10 +139,6 @@ pub(crate) fn choose(
         Some(style) => Some(style),
         None => set("TOOLNEXUS_STYLE").map(|text| parse_style(&text)).transpose().map_err(Failure::usage)?,
     };
-    if style == Some(Style::Gemini) {
-        let source = if wanted.style.is_some() { "--style" } else { "TOOLNEXUS_STYLE" };
-        return Err(Failure::usage(no_gemini(source)));
-    }
     let model = or_variable(&wanted.model, "TOOLNEXUS_MODEL");
     if let Some(name) = &wanted.api_key_env
         && set(name).is_none()
@@ -146,15 +151,6 @@ pub(crate) fn choose(
         Some(base_url) => at_address(&base_url, style, model, wanted.api_key_env.as_deref(), set),
         None => by_key(style, model, wanted.api_key_env.as_deref(), set),
     }
-}
-
-/// Why the style of Gemini is refused. `source` is the flag or the variable that names it.
-fn no_gemini(source: &str) -> String {
-    let equals = if source.starts_with("--") { ' ' } else { '=' };
-    format!(
-        "{source}{equals}gemini: the style gemini cannot be spoken yet; leave {source} out, and a key in \
-         GEMINI_API_KEY uses Gemini's OpenAI-compatible endpoint"
-    )
 }
 
 /// Reads a style's name.
@@ -192,7 +188,11 @@ fn at_address(
              --api-key-env names",
         ));
     }
-    let known = KNOWN.iter().find(|known| host == known.host || is_subdomain_of_openrouter(host, known));
+    let mut at_host =
+        KNOWN.iter().filter(|known| host == known.host || is_subdomain_of_openrouter(host, known));
+    let is_below = |known: &&Known| base_url.trim().starts_with(known.base_url);
+    // One host speaks two dialects, at two addresses.
+    let known = at_host.clone().find(is_below).or_else(|| at_host.next());
     let Some(model) = model.or_else(|| known.map(|known| known.model.to_owned())) else {
         return Err(Failure::usage(format!("no model for {host}: name one of its models with --model")));
     };
@@ -364,19 +364,26 @@ mod tests {
     }
 
     #[test]
-    fn the_style_without_a_wire_is_refused_with_the_way_that_works() {
-        let wanted = Wanted { style: Some(Style::Gemini), ..Default::default() };
-        let at_home = Wanted { style: Some(Style::Gemini), ..at("http://localhost:1") };
-        for (wanted, variable, said) in [
-            (wanted, ("GEMINI_API_KEY", "k"), "--style gemini: "),
-            (at_home, ("GEMINI_API_KEY", "k"), "--style gemini: "),
-            (Wanted::default(), ("TOOLNEXUS_STYLE", "gemini"), "TOOLNEXUS_STYLE=gemini: "),
+    fn gemini_is_spoken_at_its_own_address_when_asked_for() {
+        let own = "https://generativelanguage.googleapis.com/v1beta";
+        let key = [("GEMINI_API_KEY", "k")];
+        let styled = Wanted { style: Some(Style::Gemini), ..Default::default() };
+        for (wanted, variables) in [
+            (styled, &key[..]),
+            (Wanted::default(), &[key[0], ("TOOLNEXUS_STYLE", "gemini")]),
+            (at(own), &key[..]),
         ] {
-            let message = with(wanted, &[variable]).unwrap_err();
-            assert!(message.starts_with(said), "{message}");
-            assert!(message.contains("cannot be spoken yet; leave "), "{message}");
-            assert!(message.contains("OpenAI-compatible endpoint"), "{message}");
+            let choice = with(wanted, variables).unwrap();
+            assert_eq!((choice.base_url.as_str(), choice.style), (own, Style::Gemini));
+            assert_eq!(choice.key, variable("GEMINI_API_KEY"));
         }
+        let compatible = format!("{own}/openai");
+        for wanted in [Wanted::default(), at(&compatible)] {
+            let choice = with(wanted, &key).unwrap();
+            assert_eq!((choice.base_url, choice.style), (compatible.clone(), Style::OpenAI));
+        }
+        let local = with(Wanted { style: Some(Style::Gemini), ..at("http://localhost:1") }, &key).unwrap();
+        assert_eq!((local.style, local.key), (Style::Gemini, Key::Placeholder));
     }
 
     #[test]

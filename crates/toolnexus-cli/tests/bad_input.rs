@@ -185,17 +185,6 @@ async fn an_answer_of_nothing_is_told() {
     }
 }
 
-#[tokio::test]
-async fn the_style_without_a_wire_is_refused_before_anything_starts() {
-    let ran = Place::new().env("GEMINI_API_KEY", "k").run(&["run", "hi", "--style", "gemini"]).await;
-    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:#?}");
-    ran.says(&["error: --style gemini: ", "cannot be spoken yet; leave --style out", "OpenAI-compatible"]);
-    for help in ["-h", "--help"] {
-        let ran = Place::new().run(&["run", help]).await;
-        assert!(ran.stdout.contains("`gemini` cannot be spoken yet"), "{}", ran.stdout);
-    }
-}
-
 #[cfg(unix)]
 #[tokio::test]
 async fn a_default_configuration_that_is_a_link_to_nowhere_is_no_missing_one() {

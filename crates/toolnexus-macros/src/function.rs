@@ -28,12 +28,12 @@ pub(crate) fn expand(attribute: TokenStream, function: &mut ItemFn) -> syn::Resu
     let doc = format!("The tool that [`{name}()`]({name}()) makes; see [`tool`](Self::tool).");
     Ok(quote! {
         #[doc = #doc]
-        #[allow(non_camel_case_types, dead_code)]
+        #[allow(non_camel_case_types, dead_code, deprecated)]
         #visibility struct #name {}
 
         impl #name {
             /// The function as a tool.
-            #[allow(dead_code)]
+            #[allow(dead_code, deprecated)]
             pub fn tool() -> #krate::Tool {
                 #maker
             }

@@ -59,9 +59,11 @@ use syn::{ItemFn, ItemImpl, parse_macro_input};
 ///
 /// **On a parameter**: a doc comment is its description, and `#[tool(…)]` takes `name = "…"`,
 /// `description = "…"`, and `default` or `default = EXPR` for a parameter that may be left out, as one
-/// of type `Option` may. `#[serde(…)]` and `#[schemars(…)]` are handed on.
+/// of type `Option` may. `#[serde(…)]` and `#[schemars(…)]` are handed on. A default is an expression of the
+/// parameter's type, but for a text literal, which is converted into it; `Self` is not known there.
 ///
-/// A parameter of type `ToolContext` is given the call's context and is no argument. Arguments own
+/// A parameter of type `ToolContext`, written with that name and not under an alias, is given the call's
+/// context and is no argument. Arguments own
 /// their data: `String`, not `&str`.
 ///
 /// The function may return what any tool may: text, numbers, JSON, `()`, a `ToolResult`, or a `Result`

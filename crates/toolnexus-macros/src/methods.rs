@@ -38,6 +38,7 @@ pub(crate) fn expand(attribute: TokenStream, block: &mut ItemImpl) -> syn::Resul
         impl #generics #of #condition {
             /// The marked methods as tools, in their order.
             #[must_use]
+            #[allow(deprecated)]
             pub fn tools(self: &::std::sync::Arc<Self>) -> ::std::vec::Vec<#krate::Tool> {
                 let mut tools = ::std::vec::Vec::new();
                 #(#pushed)*

@@ -265,9 +265,11 @@ fn forms(address: IpAddr) -> [Option<IpAddr>; 2] {
         IpAddr::V4(Ipv4Addr::new(a, b, c, d))
     };
     let wrapped = match v6.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] => Some(v4(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => Some(v4(high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(v4(high, low)),
-        [0x64, 0xff9b, 0 | 1, .., high, low] => Some(v4(high, low)),
+        [0x64, 0xff9b, 0, .., high, low] => Some(v4(high, low)),
+        // The local prefix of RFC 8215 is 48 bits long; a zero byte stands in the middle (RFC 6052).
+        [0x64, 0xff9b, 1, high, low, last, ..] => Some(v4(high, (low << 8) | (last >> 8))),
         [0x2002, high, low, ..] => Some(v4(high, low)),
         _ => None,
     };

@@ -226,8 +226,6 @@ async fn what_breaks_is_named() {
     for (url, kind) in [
         (server.url("/nothing"), "transport"),
         (server.url("/garbage"), "transport"),
-        (server.url("/half"), "transport"),
-        (server.url("/odd"), "transport"),
         (closed, "connect-failed"),
         // A label that is too long: no resolver needs to ask anybody.
         (format!("http://{}.invalid/?key=secret-1", "a".repeat(64)), "dns"),
@@ -239,6 +237,15 @@ async fn what_breaks_is_named() {
         let result = call(options(url), json!({})).await;
         assert_eq!(result.output, format!("HTTP transport failure: {kind}"));
         assert_eq!((result.is_error, metadata(&result)), (true, json!({ "error": kind })));
+    }
+    // A status that did come is not lost with its body.
+    for path in ["/half", "/odd"] {
+        let result = call(options(server.url(path)), json!({})).await;
+        assert_eq!(result.output, "HTTP transport failure: transport");
+        assert_eq!(
+            (result.is_error, metadata(&result)),
+            (true, json!({"error": "transport", "status": 200}))
+        );
     }
 }
 

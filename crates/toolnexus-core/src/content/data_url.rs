@@ -24,9 +24,22 @@ pub(super) struct DataUrl {
     pub(super) bytes: Vec<u8>,
 }
 
+/// What follows the scheme of a `data:` URL, which may be written in any case; `None` for any other
+/// text.
+///
+/// ```
+/// use toolnexus_core::content::behind_data_scheme;
+/// assert_eq!(behind_data_scheme("DATA:,x"), Some(",x"));
+/// assert_eq!(behind_data_scheme("https://x"), None);
+/// ```
+pub fn behind_data_scheme(text: &str) -> Option<&str> {
+    let (scheme, rest) = text.split_at_checked("data:".len())?;
+    scheme.eq_ignore_ascii_case("data:").then_some(rest)
+}
+
 /// Whether a text is a `data:` URL by its beginning.
 pub(super) fn is_data_url(text: &str) -> bool {
-    text.starts_with("data:")
+    behind_data_scheme(text).is_some()
 }
 
 /// Reads `data:<mime>[;param…][;base64],<payload>`. Its error shows nothing of the text.
@@ -40,7 +53,7 @@ pub(super) fn read(url: &str) -> Result<DataUrl, ContentPartError> {
             ),
         )
     };
-    let rest = url.strip_prefix("data:").ok_or_else(|| malformed("it does not begin with data:"))?;
+    let rest = behind_data_scheme(url).ok_or_else(|| malformed("it does not begin with data:"))?;
     let (head, payload) = rest.split_once(',').ok_or_else(|| malformed("it has no comma"))?;
     let mut parameters = head.split(';').map(str::trim);
     let mime_type = parameters.next().unwrap_or_default().to_ascii_lowercase();

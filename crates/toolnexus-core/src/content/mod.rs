@@ -36,6 +36,7 @@ mod source;
 mod view;
 
 pub use attach::{AttachOptions, attach, attach_blocking};
+pub use data_url::behind_data_scheme;
 pub use encode::{
     EncodeOptions, PartEncoder, Provenance, ReplacedPart, UnknownMode, UnsupportedPart, encode_parts,
 };

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use toolnexus_core::ContentPart;
-use toolnexus_core::content::{ContentPartError, PartEncoder, PartView, Provenance, mime_type_of_url};
+use toolnexus_core::content::{
+    ContentPartError, PartEncoder, PartView, Provenance, behind_data_scheme, mime_type_of_url,
+};
 
 use super::text::string;
 
@@ -27,7 +29,9 @@ pub(super) fn converted(
     if parts.iter().all(ContentPart::is_text) {
         return Ok(Content::Text(texts(&parts)));
     }
-    let blocks = parts.iter().map(|part| encoder.block(part, Provenance::Attached));
+    // The provider refuses empty text.
+    let said = parts.iter().filter(|part| PartView::from(*part).text() != Some(""));
+    let blocks = said.map(|part| encoder.block(part, Provenance::Attached));
     blocks.collect::<Result<_, _>>().map(Content::Blocks)
 }
 
@@ -98,12 +102,14 @@ fn read(entry: &Value) -> Option<ContentPart> {
             };
             Some(ContentPart::Audio { mime_type, data: Some(data), url: None })
         }
+        // An assistant's: its text is what it said.
+        "refusal" => Some(ContentPart::text(entry.get("refusal")?.as_str()?)),
         _ => None,
     }
 }
 
 fn image(url: &str) -> Option<ContentPart> {
-    if url.starts_with("data:") {
+    if behind_data_scheme(url).is_some() {
         let (mime_type, data) = data_url(url)?;
         return Some(ContentPart::Image { mime_type, data: Some(data), url: None });
     }
@@ -113,7 +119,7 @@ fn image(url: &str) -> Option<ContentPart> {
 
 /// Mime type and base64 data of a data URL. Base64 goes on as it came: the provider judges it.
 fn data_url(url: &str) -> Option<(String, String)> {
-    let (head, payload) = url.strip_prefix("data:")?.split_once(',')?;
+    let (head, payload) = behind_data_scheme(url)?.split_once(',')?;
     let mut parameters = head.split(';').map(str::trim);
     let mime_type = parameters.next().filter(|mime| !mime.is_empty()).unwrap_or("application/octet-stream");
     let data = if parameters.any(|parameter| parameter.eq_ignore_ascii_case("base64")) {

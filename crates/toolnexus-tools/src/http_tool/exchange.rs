@@ -32,6 +32,8 @@ pub(super) enum Failed {
     Connect,
     Transport,
     Cancelled,
+    /// The status came, the body did not, for this reason.
+    Body(StatusCode, &'static str),
     /// This host may not be reached.
     Denied(String),
     /// The declaration is at fault, in these words.
@@ -46,6 +48,7 @@ impl Failed {
             Failed::Connect => "connect-failed",
             Failed::Transport => "transport",
             Failed::Cancelled => "cancelled",
+            Failed::Body(_, kind) => kind,
             Failed::Denied(_) => "denied",
             Failed::Declaration(_) => "declaration",
         }
@@ -256,7 +259,7 @@ async fn read(response: reqwest::Response, limit: usize) -> Result<Answer, Faile
     let mut body = Vec::new();
     let mut cut_at = None;
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| Failed::of(&error, &host))?;
+        let piece = piece.map_err(|error| Failed::Body(status, Failed::of(&error, &host).kind()))?;
         let room = limit - body.len();
         body.extend_from_slice(piece.get(..room).unwrap_or(&piece));
         if piece.len() > room {

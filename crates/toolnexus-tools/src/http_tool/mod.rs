@@ -120,5 +120,9 @@ fn failure(failed: &Failed) -> ToolResult {
         Failed::Declaration(reason) => return ToolResult::failure(reason),
         _ => format!("HTTP transport failure: {kind}"),
     };
-    ToolResult::failure(output).with_metadata(Map::from_iter([("error".to_owned(), kind.into())]))
+    let mut metadata = Map::from_iter([("error".to_owned(), kind.into())]);
+    if let Failed::Body(status, _) = failed {
+        metadata.insert("status".to_owned(), status.as_u16().into());
+    }
+    ToolResult::failure(output).with_metadata(metadata)
 }
