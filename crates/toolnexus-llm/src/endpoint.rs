@@ -1,6 +1,6 @@
 //! Where requests go, and what every one of them carries.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use secrecy::{ExposeSecret as _, SecretString};
 use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, Url};
@@ -16,6 +16,8 @@ pub(crate) struct Endpoint {
     base: Url,
     /// The query of the base URL, which belongs behind the endpoint's path.
     query: Option<String>,
+    /// Where every request goes, for a dialect that does not name the model there.
+    fixed: OnceLock<Url>,
     /// Scheme, host and port: what an error may name.
     pub(crate) origin: String,
     pub(crate) headers: HeaderMap,
@@ -93,6 +95,7 @@ impl Endpoint {
             origin: parsed.origin().ascii_serialization(),
             base: parsed,
             query,
+            fixed: OnceLock::new(),
             headers,
             secret: credential.value,
         })
@@ -100,6 +103,13 @@ impl Endpoint {
 
     /// Where a request for this model goes.
     pub(crate) fn url(&self, model: &str, streamed: bool) -> Url {
+        if self.dialect.model_is_in_url() {
+            return self.located(model, streamed);
+        }
+        self.fixed.get_or_init(|| self.located(model, streamed)).clone()
+    }
+
+    fn located(&self, model: &str, streamed: bool) -> Url {
         let mut url = self.base.clone();
         self.dialect.locate(&mut url, model, streamed);
         if let Some(given) = &self.query {
