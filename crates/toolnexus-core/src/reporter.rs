@@ -242,11 +242,6 @@ impl std::fmt::Debug for Reporter {
 }
 
 impl Reports {
-    /// The first of what was reported and not taken yet.
-    pub fn take_one(&self) -> Option<ToolReport> {
-        self.0.lock().pop()
-    }
-
     /// Everything that was reported and not taken yet.
     pub fn take_waiting(&self) -> Vec<ToolReport> {
         let mut waiting = self.0.lock();

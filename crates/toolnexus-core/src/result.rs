@@ -145,6 +145,12 @@ macro_rules! by_display {
                 ToolResult::success(self)
             }
         }
+
+        impl IntoToolOutcome for $type {
+            fn into_outcome(self) -> ToolResult {
+                self.into_tool_result()
+            }
+        }
     )*};
 }
 by_display!(&str, std::borrow::Cow<'_, str>, bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
@@ -154,6 +160,12 @@ macro_rules! by_json {
         impl IntoToolResult for $type {
             fn into_tool_result(self) -> ToolResult {
                 Value::from(self).into_tool_result()
+            }
+        }
+
+        impl IntoToolOutcome for $type {
+            fn into_outcome(self) -> ToolResult {
+                self.into_tool_result()
             }
         }
     )*};
@@ -199,17 +211,23 @@ impl<T: IntoToolResult> IntoToolOutcome for Option<T> {
     }
 }
 
-macro_rules! bare {
-    ($($type:ty),*) => {$(
-        impl IntoToolOutcome for $type {
-            fn into_outcome(self) -> ToolResult {
-                self.into_tool_result()
-            }
-        }
-    )*};
+impl IntoToolOutcome for () {
+    fn into_outcome(self) -> ToolResult {
+        self.into_tool_result()
+    }
 }
-bare!((), String, &str, std::borrow::Cow<'_, str>, Value, bool, f32, f64);
-bare!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
+
+impl IntoToolOutcome for Value {
+    fn into_outcome(self) -> ToolResult {
+        self.into_tool_result()
+    }
+}
+
+impl IntoToolOutcome for String {
+    fn into_outcome(self) -> ToolResult {
+        self.into_tool_result()
+    }
+}
 
 /// The message of a caught panic.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {

@@ -6,6 +6,7 @@ use toolnexus_core::content::{ContentPartError, PartEncoder, UnsupportedPart};
 
 use super::parts::{Content, converted, spoken};
 use super::text::{args_object, content_text, entries, is_system, role, string};
+use crate::wire::PartRules;
 
 /// A transcript in Anthropic's shapes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,18 +56,11 @@ pub fn openai_messages_to_anthropic_with(
     messages: &[Value],
     options: InboundOptions,
 ) -> Result<AnthropicMessages, ContentPartError> {
-    let mut encoder = options.encoder(Style::Anthropic);
+    let InboundOptions { on_unsupported_part, max_part_bytes } = options;
+    let mut encoder = PartRules { max_part_bytes, on_unsupported_part }.encoder(Style::Anthropic);
     let read = inbound(messages, &mut encoder);
     encoder.into_replaced().into_iter().for_each(|replaced| replaced.warn(Style::Anthropic));
     read
-}
-
-impl InboundOptions {
-    pub(super) fn encoder(self, style: Style) -> PartEncoder {
-        PartEncoder::new(style)
-            .with_max_part_bytes(self.max_part_bytes)
-            .with_on_unsupported_part(self.on_unsupported_part)
-    }
 }
 
 /// The conversion; `encoder` knows afterwards what text stands in for.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use tokio::runtime;
@@ -246,7 +246,6 @@ fn redirected(request: &Prepared, response: &reqwest::Response) -> Option<Prepar
         return Some(Prepared { method, url, headers, body });
     }
     headers.remove(CONTENT_TYPE);
-    headers.remove(CONTENT_LENGTH);
     Some(Prepared { method: Method::GET, url, headers, body: None })
 }
 
