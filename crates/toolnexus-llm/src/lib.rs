@@ -25,6 +25,7 @@ mod resolver;
 mod result;
 mod retry;
 pub mod run;
+pub mod run_log;
 mod store;
 mod stream;
 mod transcript;

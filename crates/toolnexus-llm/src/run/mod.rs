@@ -523,6 +523,17 @@ impl Run {
         self.open.get(index)?.result().map(Arc::as_ref)
     }
 
+    /// Whether calls of the open turn were started and have neither a result nor an open request.
+    pub fn has_running_calls(&self) -> bool {
+        self.open.iter().any(|call| call.phase == Phase::Running)
+    }
+
+    /// Tool calls of the whole run that have their result.
+    pub fn finished_calls(&self) -> usize {
+        let recorded = self.outcome.as_ref().map_or(self.records.len(), |outcome| outcome.tool_call_count);
+        recorded + self.open.iter().filter(|call| call.result().is_some()).count()
+    }
+
     /// The first call of the open turn, in call order, that has no result yet.
     pub(crate) fn first_unfinished(&self) -> Option<usize> {
         self.open.iter().position(|call| call.result().is_none())
