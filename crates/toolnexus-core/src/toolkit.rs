@@ -92,8 +92,8 @@ impl Snapshot {
     }
 
     /// The tool of exactly this name.
-    pub fn get(&self, name: &str) -> Option<&Tool> {
-        self.index.get(name).map(|ByName(tool)| &**tool)
+    pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.index.get(name).map(|ByName(tool)| tool)
     }
 
     fn iter(&self) -> impl Iterator<Item = &Tool> {
@@ -228,7 +228,7 @@ impl Toolkit {
 
     /// The tool of exactly this name.
     pub fn get(&self, name: &str) -> Option<Tool> {
-        self.inner.snapshot.load().get(name).cloned()
+        self.inner.snapshot.load().get(name).map(|tool| (**tool).clone())
     }
 
     /// All names, sorted by code point.

@@ -119,6 +119,16 @@ impl Endpoint {
         url
     }
 
+    /// The host, for traces.
+    pub(crate) fn host(&self) -> &str {
+        self.base.host_str().unwrap_or_default()
+    }
+
+    /// The port, for traces.
+    pub(crate) fn port(&self) -> u16 {
+        self.base.port_or_known_default().unwrap_or_default()
+    }
+
     /// An answer of this endpoint that cannot be read.
     pub(crate) fn unreadable(&self, problem: &str, body: &[u8]) -> ClientError {
         invalid_response(problem, body, self.secret.expose_secret())

@@ -40,6 +40,22 @@ pub enum ClientError {
     /// The resolver of a suspension failed.
     #[error("the resolver of a suspended tool failed: {0}")]
     WaitFor(#[source] BoxError),
+    /// A hook failed, or panicked.
+    #[error("the hook {hook} failed: {source}")]
+    Hook {
+        /// Which of the hooks: `before_llm`, `after_llm`, `before_tool` or `after_tool`.
+        hook: &'static str,
+        /// What it reported.
+        #[source]
+        source: BoxError,
+    },
+    /// The log of a durable run failed, or another process continued the run. Nothing more was
+    /// called or executed.
+    #[error(transparent)]
+    RunLog(#[from] crate::run_log::RunLogError),
+    /// A durable run cannot be begun, resumed or forked as asked. Nothing was written.
+    #[error(transparent)]
+    Durable(#[from] crate::durable::DurableError),
     /// The conversation store failed.
     #[error("the conversation store failed: {0}")]
     Store(#[source] BoxError),
@@ -52,6 +68,28 @@ pub enum ClientError {
     /// The run's state and its driver disagree: a fault of this library.
     #[error(transparent)]
     Run(#[from] crate::run::RunError),
+}
+
+impl ClientError {
+    /// The kind of the error, for traces: no text of anybody's.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            ClientError::Config(_) => "config",
+            ClientError::Provider(_) => "provider",
+            ClientError::Transport { .. } => "transport",
+            ClientError::Timeout { .. } => "timeout",
+            ClientError::Cancelled => "cancelled",
+            ClientError::InvalidResponse(_) => "invalid_response",
+            ClientError::WaitFor(_) => "wait_for",
+            ClientError::Hook { .. } => "hook",
+            ClientError::RunLog(_) => "run_log",
+            ClientError::Durable(_) => "durable",
+            ClientError::Store(_) => "store",
+            ClientError::Unsupported(_) => "unsupported",
+            ClientError::ContentPart(_) => "content_part",
+            ClientError::Run(_) => "run",
+        }
+    }
 }
 
 /// A provider's error answer.

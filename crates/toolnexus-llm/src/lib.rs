@@ -12,13 +12,17 @@
 //! Requests leave through [`http::HttpTransport`], conversations are kept by a
 //! [`ConversationStore`]; both can be your own.
 
+mod boundary;
 mod client;
 mod conversation;
 mod driver;
+mod durable;
 mod endpoint;
 mod error;
+mod hooks;
 mod key;
 mod message;
+mod metric;
 mod options;
 mod readable;
 mod resolver;
@@ -34,11 +38,23 @@ mod transport;
 mod usage;
 mod wire;
 
+pub use boundary::{BoundarySession, ModelBoundary};
 pub use client::{Client, create_client};
 pub use conversation::Conversation;
+#[doc(hidden)]
+pub use driver::observe_runs;
+pub use durable::{DurableError, DurableRunError, InDoubt, ResumeOptions, RunDurableOptions};
 pub use error::{ClientError, ERROR_BODY_CAP, ProviderError};
+pub use hooks::{
+    AfterLlm, AfterLlmEvent, AfterTool, AfterToolEvent, BeforeLlm, BeforeLlmEvent, BeforeTool,
+    BeforeToolEvent, Guardrail, Hooks, LlmOverride, ToolOverride, chain_hooks, guardrails,
+};
 pub use message::Message;
-pub use options::{AskOptions, BodyTransform, ClientOptions, EventSink, RunOptions, StreamOptions, TextSink};
+pub use metric::{LlmStatus, MetricEvent, MetricSink};
+pub use options::{
+    AskOptions, BodyTransform, ClientOptions, EventSink, PromptCacheOptions, RunOptions, StreamOptions,
+    TextSink,
+};
 pub use resolver::{WaitForCtx, WaitForWithContext};
 pub use result::{RunFile, RunResult, RunStatus, ToolCallRecord, limits};
 pub use retry::{ErrorInfo, OnError, RETRYABLE_STATUSES, Tier, retry_after};

@@ -207,7 +207,13 @@ fn model_answer(style: Style, turn: u32, tape: &mut Tape) -> ModelAnswer {
         .map(|at| {
             let invalid = tape.one_in(4).then(|| "not valid JSON: eof".to_owned());
             let args = if invalid.is_some() { Args::default() } else { args(at) };
-            ModelCall { id: format!("c{turn}_{at}"), name: format!("tool{at}"), args, invalid }
+            ModelCall {
+                id: format!("c{turn}_{at}"),
+                name: format!("tool{at}"),
+                args,
+                invalid,
+                ..Default::default()
+            }
         })
         .collect();
     let message = match style {
@@ -334,9 +340,12 @@ fn any_event(reference: &Reference, tape: &mut Tape) -> RunEvent {
         }
         4 => RunEvent::ToolStarted { indices: vec![index, 0], args: vec![args(0)], media: vec![] },
         5 => RunEvent::ToolFinished { index, result: Arc::new(tool_result(tape)) },
-        6 => {
-            RunEvent::Suspended { index, request: request(format!("sus-{}", index % 3)), output: "o".into() }
-        }
+        6 => RunEvent::Suspended {
+            index,
+            request: request(format!("sus-{}", index % 3)),
+            output: "o".into(),
+            in_doubt: false,
+        },
         7 => RunEvent::Answered { request_id: format!("sus-{}", index % 3), answer: answer(true) },
         8 => RunEvent::ModelAnswered(model_answer(reference.style, 9, tape)),
         9 => RunEvent::MessagesReplaced { messages: Transcript::new() },
@@ -517,6 +526,7 @@ fn one_of_each() -> Vec<RunEvent> {
         name: "weather".into(),
         args: Arc::new(if invalid.is_some() { Map::new() } else { object(json!({"city": "Oslo"})) }),
         invalid: invalid.map(str::to_owned),
+        ..Default::default()
     };
     vec![
         RunEvent::Started(RunStarted {
@@ -559,7 +569,12 @@ fn one_of_each() -> Vec<RunEvent> {
                     .with_parts(vec![ContentPart::text("p")]),
             ),
         },
-        RunEvent::Suspended { index: 0, request: request("sus-1".into()), output: "Input required".into() },
+        RunEvent::Suspended {
+            index: 0,
+            request: request("sus-1".into()),
+            output: "Input required".into(),
+            in_doubt: false,
+        },
         RunEvent::Answered { request_id: "sus-1".into(), answer: answer(true) },
         RunEvent::Finished {
             status: RunStatus::Incomplete,
@@ -694,6 +709,7 @@ fn payloads(style: Style) -> Vec<RunEvent> {
         name: "t".into(),
         args: Arc::clone(&args),
         invalid,
+        ..Default::default()
     };
     let result = |output: String| {
         Arc::new(ToolResult::success(output).with_metadata(object(json!({"k": secret("metadata")}))))
@@ -725,7 +741,7 @@ fn payloads(style: Style) -> Vec<RunEvent> {
             args: vec![Arc::clone(&args), Arc::clone(&args)],
             media: vec![],
         },
-        RunEvent::Suspended { index: 0, request: ask, output: secret("output") },
+        RunEvent::Suspended { index: 0, request: ask, output: secret("output"), in_doubt: false },
         RunEvent::ToolFinished { index: 1, result: result(secret("output")) },
         RunEvent::Failed { error: secret("error") },
         RunEvent::Answered {

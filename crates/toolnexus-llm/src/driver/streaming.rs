@@ -1,5 +1,6 @@
 //! A streamed answer, read as it arrives.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -35,7 +36,7 @@ impl Driver {
         let mut first = Vec::new();
         let mut seen_data = false;
         let mut received = 0_usize;
-        let mut on_text = |text: &str| self.events.tell_text(text);
+        let mut on_text = |text: &str| self.tell_text(text);
         while flow == Flow::More {
             let Some(piece) = response.body.next().await else { break };
             let piece = piece.map_err(|source| ClientError::Transport {
@@ -80,7 +81,30 @@ impl Driver {
             // A whole answer, or an error page, where a stream was asked for.
             return Err(endpoint.unreadable("it is not an event stream", &first));
         }
-        decoder.finish()
+        let answer = decoder.finish()?;
+        self.tell_rest();
+        Ok(answer)
+    }
+
+    /// Tells a piece of text, as the boundary decodes it.
+    fn tell_text(&self, text: &str) {
+        let Some(boundary) = &self.boundary else { return self.events.tell_text(text) };
+        let mut boundary = boundary.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_decoded(&boundary.session().decode_text(text));
+    }
+
+    /// Tells what the boundary held back.
+    fn tell_rest(&self) {
+        if let Some(boundary) = &self.boundary {
+            let mut boundary = boundary.lock().unwrap_or_else(PoisonError::into_inner);
+            self.tell_decoded(&boundary.session().flush_text());
+        }
+    }
+
+    fn tell_decoded(&self, text: &str) {
+        if !text.is_empty() {
+            self.events.tell_text(text);
+        }
     }
 }
 

@@ -51,6 +51,7 @@ impl Debug for ModelCall {
             .field("name", &self.name)
             .field("args", &self.args.len())
             .field("readable", &self.invalid.is_none())
+            .field("via", &self.via)
             .finish()
     }
 }

@@ -19,7 +19,9 @@ use super::body::Field;
 use super::lenient::{Count, Text};
 use super::parts::{as_sent, attached_block, derived_block, entries_of, with_content};
 use super::system::hoist_system;
-use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path};
+use super::{
+    Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+};
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Usage};
@@ -178,6 +180,10 @@ impl Wire for Anthropic {
                 })
                 .unwrap_or_default(),
         })
+    }
+
+    fn replace_message(&self, answer: &mut Value, message: &Message) {
+        replace(answer, "/content", message.get("content"));
     }
 
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder> {

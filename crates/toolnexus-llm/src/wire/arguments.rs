@@ -41,7 +41,7 @@ fn call(id: String, name: String, args: Result<Map<String, Value>, String>) -> M
         Ok(args) => (args, None),
         Err(reason) => (Map::new(), Some(reason)),
     };
-    ModelCall { id, name, args: Arc::new(args), invalid }
+    ModelCall { id, name, args: Arc::new(args), invalid, ..Default::default() }
 }
 
 /// The id of a call that the provider did not name.

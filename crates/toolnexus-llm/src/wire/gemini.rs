@@ -26,7 +26,9 @@ use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
 use super::lenient::{Count, Text};
 use super::system::hoist_system;
-use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path};
+use super::{
+    Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+};
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Usage};
@@ -133,6 +135,10 @@ impl Wire for Gemini {
         let reason = candidate.finish_reason.as_ref().map(Text::as_str);
         let finish_reason = FinishReason::read(!calls.is_empty(), reason);
         Ok(ModelAnswer { message, text, calls, usage, finish_reason })
+    }
+
+    fn replace_message(&self, answer: &mut Value, message: &Message) {
+        replace(answer, "/candidates/0/content", Some(message.value()));
     }
 
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder> {

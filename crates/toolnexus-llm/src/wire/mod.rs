@@ -11,6 +11,7 @@
 mod anthropic;
 mod arguments;
 mod body;
+mod cache;
 mod gemini;
 mod lenient;
 mod openai;
@@ -22,11 +23,13 @@ mod unanswered;
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use serde_json::Value;
 use toolnexus_core::content::{ContentPartError, ReplacedPart};
 use toolnexus_core::http::{HeaderValue, Url};
 use toolnexus_core::{ContentPart, PartKind, Style, ToolResult};
 
 pub(crate) use body::{Field, RequestBody};
+pub(crate) use cache::mark as mark_for_cache;
 pub(crate) use parts::PartRules;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;
@@ -65,7 +68,7 @@ pub(crate) struct ToolAnswer<'a> {
 
 impl<'a> ToolAnswer<'a> {
     pub(crate) fn of(call: &'a ModelCall, result: &'a ToolResult, of_media: bool) -> Self {
-        ToolAnswer { id: &call.id, name: &call.name, result, of_media }
+        ToolAnswer { id: &call.id, name: call.name_on_the_wire(), result, of_media }
     }
 
     /// The parts that enter the transcript. What a media tool makes is for the host; of it the
@@ -112,6 +115,9 @@ pub(crate) trait Wire: Sync {
     /// Reads a whole answer. `turn` numbers calls that came without an id.
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable>;
 
+    /// Puts another message in the place of the one that a decoded answer holds.
+    fn replace_message(&self, answer: &mut Value, message: &Message);
+
     /// A decoder for a streamed answer.
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder>;
 }
@@ -150,6 +156,13 @@ fn usable(message: Message) -> Result<Message, ClientError> {
     not_too_deep(message.value())
         .map_err(|problem| ClientError::InvalidResponse(format!("the model's answer is {problem}")))?;
     Ok(message)
+}
+
+/// Puts a value where a decoded answer has one.
+fn replace(answer: &mut Value, pointer: &str, with: Option<&Value>) {
+    if let (Some(place), Some(value)) = (answer.pointer_mut(pointer), with) {
+        place.clone_from(value);
+    }
 }
 
 /// Puts segments behind the path of a URL.

@@ -18,7 +18,9 @@ use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
 use super::lenient::{Count, Text};
 use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
-use super::{Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path};
+use super::{
+    Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+};
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::{FinishReason, Message, Prompt, Usage};
@@ -161,6 +163,10 @@ impl Wire for OpenAi {
             calls,
             usage: completion.usage.map(read_usage).unwrap_or_default(),
         })
+    }
+
+    fn replace_message(&self, answer: &mut Value, message: &Message) {
+        replace(answer, "/choices/0/message", Some(message.value()));
     }
 
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder> {
