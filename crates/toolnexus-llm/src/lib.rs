@@ -28,6 +28,8 @@ pub mod run;
 pub mod run_log;
 mod store;
 mod stream;
+#[allow(dead_code, unused_imports, reason = "the driver takes the plans up next")]
+mod tiers;
 mod transcript;
 pub mod translate;
 mod transport;
@@ -44,6 +46,7 @@ pub use result::{RunFile, RunResult, RunStatus, ToolCallRecord, limits};
 pub use retry::{ErrorInfo, OnError, RETRYABLE_STATUSES, Tier, retry_after};
 pub use store::{ConversationStore, InMemoryConversationStore};
 pub use stream::{RunStream, StreamEvent};
+pub use tiers::{CountTokens, ToolTier, ToolTierOptions, UsageCount};
 pub use transcript::Transcript;
 pub use translate::{TranslateRequest, TranslateResult, TranslatedToolCall};
 pub use transport::ReqwestTransport;
