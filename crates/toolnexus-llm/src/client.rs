@@ -1,6 +1,6 @@
 //! The client: options, and the ways to start a run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -22,12 +22,13 @@ use crate::resolver::Resolver;
 use crate::run::{Run, RunEvent, RunStarted};
 use crate::run_log::{RunLog, check_run_id};
 use crate::stream::EventQueue;
+use crate::tiers::{TierPlan, TierPlans};
 use crate::transport::ReqwestTransport;
 use crate::wire::wire;
 use crate::{
     AskOptions, ClientError, ClientOptions, Conversation, ConversationStore, InMemoryConversationStore,
     MetricEvent, ModelBoundary, Prompt, RunOptions, RunResult, RunStream, StreamEvent, StreamOptions,
-    Transcript,
+    ToolTier, Transcript,
 };
 
 /// The most model calls of a run that does not say.
@@ -63,6 +64,15 @@ pub(crate) struct ClientInner {
     /// Keys of `request_params` that a warning was given for.
     pub(crate) warned_params: Mutex<HashSet<String>>,
     pub(crate) metrics: Metrics,
+    pub(crate) tier_plans: TierPlans,
+}
+
+impl ClientInner {
+    /// The frozen plan of a toolkit; `None` without tiers.
+    fn tier_plan(&self, toolkit: &Toolkit) -> Option<Arc<TierPlan>> {
+        let tiers = self.options.tool_tiers.as_ref()?;
+        Some(self.tier_plans.plan_for(toolkit, self.options.style, tiers))
+    }
 }
 
 /// A client. Opens nothing, sends nothing and cannot fail: options that cannot be used are
@@ -80,6 +90,7 @@ pub fn create_client(mut options: ClientOptions) -> Client {
             endpoint: OnceLock::new(),
             warned: Mutex::default(),
             warned_params: Mutex::default(),
+            tier_plans: TierPlans::default(),
         }),
     }
 }
@@ -200,6 +211,23 @@ impl Client {
     /// The store that `ask` reads and writes: the one given, or this client's own.
     pub fn conversation_store(&self) -> Arc<dyn ConversationStore> {
         Arc::clone(&self.inner.store)
+    }
+
+    /// The tier of each tool of this toolkit, as requests have it: worked out now unless it was before.
+    /// `None` when the client has no [`tool_tiers`](ClientOptions::tool_tiers).
+    pub fn tool_tier_plan(&self, toolkit: &Toolkit) -> Option<BTreeMap<String, ToolTier>> {
+        self.inner.tier_plan(toolkit).map(|plan| plan.tiers().clone())
+    }
+
+    /// Forgets the tiers of this toolkit: the next request works them out anew, with the tools and the
+    /// usage of then.
+    pub fn reset_tool_tiers(&self, toolkit: &Toolkit) {
+        self.inner.tier_plans.reset(toolkit);
+    }
+
+    /// Forgets the tiers of every toolkit.
+    pub fn reset_all_tool_tiers(&self) {
+        self.inner.tier_plans.reset_all();
     }
 
     /// What this client's model calls, tool calls and runs add up to, in the Prometheus text format.
@@ -350,6 +378,7 @@ impl Client {
         let driver = Driver {
             client: Arc::clone(&self.inner),
             resolver: Resolver::of(options, &toolkit),
+            tiers: self.inner.tier_plan(&toolkit),
             observed: Observed::begin(|| first),
             toolkit,
             events,

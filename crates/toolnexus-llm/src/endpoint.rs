@@ -45,11 +45,16 @@ impl ClientInner {
 impl Endpoint {
     /// Checks the options and puts the endpoint together.
     fn of(options: &ClientOptions) -> Result<Self, ClientError> {
+        if options.model.is_empty() && !options.base_url.trim().is_empty() {
+            return Err(ClientError::Config("model is empty: set it to the model's name".into()));
+        }
+        Endpoint::of_provider(options)
+    }
+
+    /// The same for a call that concerns no model.
+    pub(crate) fn of_provider(options: &ClientOptions) -> Result<Self, ClientError> {
         if options.base_url.trim().is_empty() {
             return Err(ClientError::Config("base_url is empty: set it to the provider's address".into()));
-        }
-        if options.model.is_empty() {
-            return Err(ClientError::Config("model is empty: set it to the model's name".into()));
         }
         let base = options.base_url.trim().trim_end_matches('/');
         let mut parsed = parse(base)?;

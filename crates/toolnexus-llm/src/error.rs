@@ -1,11 +1,15 @@
 //! Why a run ended without a result.
 
+use futures::StreamExt as _;
 use toolnexus_core::BoxError;
-use toolnexus_core::http::TransportError;
+use toolnexus_core::http::{HttpResponse, TransportError};
 use toolnexus_core::redact::{cut, redact_body, redact_secret};
 
 /// How many characters of a provider's error body an error message shows.
 pub const ERROR_BODY_CAP: usize = 200;
+
+/// How much of an error answer is read.
+const ERROR_BODY_LIMIT: usize = 16 * 1024 * 1024;
 
 /// Why a call of the client failed. A tool's failure is never one of these: the model reads it.
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +127,24 @@ impl ProviderError {
             format!("LLM {status}: {}", cut(&body, ERROR_BODY_CAP))
         };
         ProviderError { status, body, retry_after, message }
+    }
+
+    /// Reads an answer that is not 2xx: as much of its body as is wanted and comes, since an error
+    /// body that breaks off still says something. `secret` is the credential that was sent.
+    pub(crate) async fn read(mut response: HttpResponse, secret: &str) -> Self {
+        let retry_after = response
+            .headers
+            .get("retry-after")
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let mut body = Vec::new();
+        while body.len() < ERROR_BODY_LIMIT
+            && let Some(Ok(piece)) = response.body.next().await
+        {
+            body.extend_from_slice(&piece);
+        }
+        body.truncate(ERROR_BODY_LIMIT);
+        let body = String::from_utf8_lossy(&body);
+        ProviderError::from_response(response.status.as_u16(), &body, retry_after, secret)
     }
 
     /// The error object of a stream whose head said 200.

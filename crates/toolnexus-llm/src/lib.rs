@@ -23,6 +23,7 @@ mod hooks;
 mod key;
 mod message;
 mod metric;
+mod models;
 mod options;
 mod readable;
 mod resolver;
@@ -32,6 +33,8 @@ pub mod run;
 pub mod run_log;
 mod store;
 mod stream;
+#[allow(dead_code, unused_imports, reason = "the driver takes the plans up next")]
+mod tiers;
 mod transcript;
 pub mod translate;
 mod transport;
@@ -51,6 +54,7 @@ pub use hooks::{
 };
 pub use message::Message;
 pub use metric::{LlmStatus, MetricEvent, MetricSink};
+pub use models::{ModelInfo, list_models};
 pub use options::{
     AskOptions, BodyTransform, ClientOptions, EventSink, PromptCacheOptions, RunOptions, StreamOptions,
     TextSink,
@@ -60,6 +64,7 @@ pub use result::{RunFile, RunResult, RunStatus, ToolCallRecord, limits};
 pub use retry::{ErrorInfo, OnError, RETRYABLE_STATUSES, Tier, retry_after};
 pub use store::{ConversationStore, InMemoryConversationStore};
 pub use stream::{RunStream, StreamEvent};
+pub use tiers::{CountTokens, ToolTier, ToolTierOptions, UsageCount};
 pub use transcript::Transcript;
 pub use translate::{TranslateRequest, TranslateResult, TranslatedToolCall};
 pub use transport::ReqwestTransport;

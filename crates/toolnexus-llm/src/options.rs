@@ -11,7 +11,8 @@ use toolnexus_core::http::HttpTransport;
 use toolnexus_core::{Style, WaitFor};
 
 use crate::{
-    ConversationStore, Hooks, MetricSink, ModelBoundary, OnError, StreamEvent, Transcript, WaitForWithContext,
+    ConversationStore, Hooks, MetricSink, ModelBoundary, OnError, StreamEvent, ToolTierOptions, Transcript,
+    WaitForWithContext,
 };
 
 /// Options of a client. Every field but `base_url` and `model` may be left at its default.
@@ -74,6 +75,8 @@ pub struct ClientOptions {
     pub boundary: Option<Arc<dyn ModelBoundary>>,
     /// Asks the provider to cache the beginning of each request. `None`: nothing is marked.
     pub prompt_cache: Option<PromptCacheOptions>,
+    /// Shows the model a part of a large toolkit and lets it find the rest. `None`: every tool is sent.
+    pub tool_tiers: Option<ToolTierOptions>,
     /// Where `ask` keeps conversations. `None`: in memory, for this client alone.
     pub store: Option<Arc<dyn ConversationStore>>,
     /// Answers suspended tools. `None`: the toolkit's resolver, if it has one.

@@ -109,11 +109,6 @@ impl Call {
 }
 
 impl Driver {
-    /// Whether a call is a search for tools, which the client does itself.
-    pub(super) fn is_search(&self, _call: &ModelCall) -> bool {
-        false
-    }
-
     pub(super) fn after_tool(&self) -> Option<AfterTool> {
         self.hooks().and_then(|hooks| hooks.after_tool.clone())
     }

@@ -12,6 +12,7 @@ mod offer;
 mod recorder;
 mod shaping;
 mod streaming;
+mod tiered;
 mod told;
 mod tools;
 
@@ -30,6 +31,7 @@ use crate::resolver::Resolver;
 use crate::result::limits;
 use crate::run::{Run, RunError, RunEvent, Step};
 use crate::stream::EventQueue;
+use crate::tiers::TierPlan;
 use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent, TextSink};
 pub(crate) use attempts::{Answer, ModelExchange};
 use model::Called;
@@ -123,6 +125,8 @@ pub(crate) struct Driver {
     pub(crate) data: Map<String, Value>,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) boundary: Option<Mutex<Boundary>>,
+    /// Which tools the model is shown; `None`: all.
+    pub(crate) tiers: Option<Arc<TierPlan>>,
     /// Writes the events of a durable run.
     pub(crate) recorder: Option<Arc<Recorder>>,
     pub(crate) tally: Arc<Tally>,
@@ -158,7 +162,7 @@ impl Driver {
     async fn drive_on(&self, run: &mut Run, again: Vec<usize>) -> Result<Ended, ClientError> {
         let endpoint = self.client.endpoint()?;
         // One list of tools for the whole run, announced; a call looks its tool up live.
-        let mut offer = Offer::of(run, &self.toolkit, &self.client.options.model);
+        let mut offer = Offer::of(run, &self.toolkit, &self.client.options.model, self.tiers.as_deref());
         let mut again = Some(again).filter(|again| !again.is_empty());
         loop {
             self.check_cancelled()?;

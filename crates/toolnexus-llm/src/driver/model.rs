@@ -120,6 +120,9 @@ impl Driver {
         read: Read,
     ) -> Result<ModelAnswer, ClientError> {
         let Read { mut answer, mut payload, model } = read;
+        if self.tiers.is_some() {
+            answer.calls = answer.calls.into_iter().map(|call| self.unwrapped(call)).collect();
+        }
         if let Some(boundary) = &self.boundary {
             answer = boundary.lock().unwrap_or_else(PoisonError::into_inner).session().decode(answer);
             if let (Some(payload), Some(message)) = (&mut payload, &answer.message) {
@@ -141,7 +144,7 @@ impl Driver {
     ) -> Result<(), ClientError> {
         let event = BeforeLlmEvent {
             messages: run.messages().clone(),
-            tools: offer.declared(run),
+            tools: offer.declared(),
             model: offer.model.clone(),
             turn: run.turns(),
         };

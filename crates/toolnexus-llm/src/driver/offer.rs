@@ -7,6 +7,7 @@ use serde_json::Value;
 use toolnexus_core::{Style, Toolkit, adapters};
 
 use crate::run::Run;
+use crate::tiers::TierPlan;
 use crate::translate::with_properties;
 
 /// The offer of a run. Hooks may change it for the rest of the run.
@@ -21,39 +22,37 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// The toolkit's tools as they are now, or those of them that a run which goes on was left with.
-    pub(super) fn of(run: &Run, toolkit: &Toolkit, model: &str) -> Self {
+    /// The toolkit's tools as they are now, or as the tiers show them; for a run that goes on, those of
+    /// them that it was left with.
+    pub(super) fn of(run: &Run, toolkit: &Toolkit, model: &str, tiers: Option<&TierPlan>) -> Self {
         let style = run.style();
-        let snapshot = toolkit.snapshot();
-        let tools = match run.tool_names() {
-            None => snapshot.request_json(style),
-            Some(names) => {
-                let named: Vec<_> = snapshot
-                    .tools()
-                    .iter()
-                    .filter(|tool| names.contains(&tool.name))
-                    .map(|tool| &**tool)
-                    .collect();
-                (!named.is_empty()).then(|| adapters::request_json(style, named).into())
+        let (tools, declared) = match tiers {
+            Some(plan) => {
+                let tools = plan.tools_json();
+                let declared: Vec<Value> = serde_json::from_slice(&tools).unwrap_or_default();
+                (Some(tools), Some(Arc::new(declared)))
             }
+            None => (toolkit.snapshot().request_json(style), None),
         };
-        Offer { model: model.to_owned(), tools, declared: None, style, toolkit: toolkit.clone() }
+        let mut offer = Offer { model: model.to_owned(), tools, declared, style, toolkit: toolkit.clone() };
+        if let Some(names) = run.tool_names() {
+            let mut left = (*offer.declared()).clone();
+            keep_named(style, &mut left, names);
+            offer.replace_tools(left);
+        }
+        offer
     }
 
     /// The tools as the style's adapter declares them.
-    pub(super) fn declared(&mut self, run: &Run) -> Arc<Vec<Value>> {
-        let known = self.declared.get_or_insert_with(|| {
-            let mut tools = match self.style {
+    pub(super) fn declared(&mut self) -> Arc<Vec<Value>> {
+        let declare = || {
+            Arc::new(match self.style {
                 Style::OpenAI => self.toolkit.to_openai(),
                 Style::Anthropic => self.toolkit.to_anthropic(),
                 Style::Gemini => self.toolkit.to_gemini(),
-            };
-            if let Some(names) = run.tool_names() {
-                keep_named(self.style, &mut tools, names);
-            }
-            Arc::new(tools)
-        });
-        Arc::clone(known)
+            })
+        };
+        Arc::clone(self.declared.get_or_insert_with(declare))
     }
 
     /// Takes a hook's list in place of the toolkit's; gives the names in it.

@@ -69,6 +69,8 @@ pub(super) struct Ready {
     pub(super) index: usize,
     pub(super) args: Args,
     pub(super) tool: Option<Arc<Tool>>,
+    /// Where the tool comes from, as metrics say it.
+    pub(super) source: &'static str,
     pub(super) way: Way,
 }
 
@@ -83,23 +85,23 @@ pub(super) enum Way {
 }
 
 impl Ready {
-    fn of(planned: &PlannedCall<'_>, snapshot: &Snapshot) -> Self {
+    fn of(planned: &PlannedCall<'_>, driver: &Driver, snapshot: &Snapshot) -> Self {
+        let name = &planned.call.name;
+        let tool = driver.tool_of(name, snapshot);
         let refused = planned.call.invalid.is_some() || planned.call.rejected.is_some();
-        Ready {
-            index: planned.index,
-            args: Arc::clone(planned.args),
-            tool: snapshot.get(&planned.call.name).cloned(),
-            way: match &planned.reply {
-                Some(reply) if refused => Way::Reply(reply.clone()),
-                Some(reply) => Way::Settle(reply.clone()),
+        let mut source = tool.as_ref().map_or("custom", |tool| tool.source.as_str());
+        let way = match &planned.reply {
+            Some(reply) if refused => Way::Reply(reply.clone()),
+            Some(reply) => Way::Settle(reply.clone()),
+            None => match driver.found(name, planned.args, snapshot) {
+                Some(found) => {
+                    source = ToolSource::Builtin.as_str();
+                    Way::Reply(found)
+                }
                 None => Way::Run(planned.answer.cloned()),
             },
-        }
-    }
-
-    /// Where the tool comes from, as metrics say it.
-    fn source(&self) -> &'static str {
-        self.tool.as_ref().map_or("custom", |tool| tool.source.as_str())
+        };
+        Ready { index: planned.index, args: Arc::clone(planned.args), tool, source, way }
     }
 }
 
@@ -201,9 +203,9 @@ impl Underway<'_> {
                 Some(seen) if !*seen => *seen = true,
                 _ => continue,
             }
-            let ready = Ready::of(&call, &snapshot);
+            let ready = Ready::of(&call, self.driver, &snapshot);
             match (&ready.way, &hook) {
-                (Way::Run(None), Some(hook)) if !self.driver.is_search(call.call) => {
+                (Way::Run(None), Some(hook)) => {
                     let event = BeforeToolEvent {
                         name: call.call.name.clone(),
                         args: (**call.args).clone(),
@@ -242,11 +244,7 @@ impl Underway<'_> {
         let media = ready.iter().filter(of_media).map(|ready| ready.index).collect();
         self.driver.apply(run, RunEvent::ToolStarted { indices, args, media })?;
         for ready in &ready {
-            let searches = run.open_calls().nth(ready.index).is_some_and(|call| self.driver.is_search(call));
-            self.set_source(
-                ready.index,
-                if searches { ToolSource::Builtin.as_str() } else { ready.source() },
-            );
+            self.set_source(ready.index, ready.source);
         }
         // What has its result already is one write with its start.
         let mut to_run = Vec::with_capacity(ready.len());
@@ -294,9 +292,11 @@ impl Underway<'_> {
         let snapshot = self.driver.toolkit.snapshot();
         for planned in run.running_calls() {
             if again.contains(&planned.index) {
-                let ready =
-                    Ready { way: Way::Run(planned.answer.cloned()), ..Ready::of(&planned, &snapshot) };
-                self.set_source(ready.index, ready.source());
+                let ready = Ready {
+                    way: Way::Run(planned.answer.cloned()),
+                    ..Ready::of(&planned, self.driver, &snapshot)
+                };
+                self.set_source(ready.index, ready.source);
                 self.launch(run, ready);
             }
         }

@@ -28,6 +28,7 @@ use toolnexus_core::content::{ContentPartError, ReplacedPart};
 use toolnexus_core::http::{HeaderValue, Url};
 use toolnexus_core::{ContentPart, PartKind, Style, ToolResult};
 
+pub(crate) use arguments::from_value as arguments_from_value;
 pub(crate) use body::{Field, RequestBody};
 pub(crate) use cache::mark as mark_for_cache;
 pub(crate) use parts::PartRules;
