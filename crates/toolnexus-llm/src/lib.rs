@@ -33,7 +33,6 @@ pub mod run;
 pub mod run_log;
 mod store;
 mod stream;
-#[allow(dead_code, unused_imports, reason = "the driver takes the plans up next")]
 mod tiers;
 mod transcript;
 pub mod translate;
