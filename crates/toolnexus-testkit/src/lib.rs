@@ -3,6 +3,8 @@
 //! * [`model`]: a scripted model server that speaks OpenAI, Anthropic and Gemini and keeps
 //!   the exact bytes of every request.
 //! * [`mcp`]: a fixture MCP server over stdio and streamable HTTP that can also misbehave.
+//! * [`warnings`]: what toolnexus crates log as warnings on a test's thread.
 
 pub mod mcp;
 pub mod model;
+pub mod warnings;

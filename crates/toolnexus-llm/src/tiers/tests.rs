@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Map, json};
 use toolnexus_core::{Style, Tool, ToolResult, Toolkit};
 
+use super::inner_call::InnerCall;
 use super::*;
 
 const STYLES: [Style; 3] = [Style::OpenAI, Style::Anthropic, Style::Gemini];
