@@ -379,7 +379,7 @@ impl Client {
             recording.begin(recorder);
         }
         let boundary = boundary.as_ref().or(options.boundary.as_ref());
-        let boundary = boundary.map(|boundary| Mutex::new(Boundary::new(boundary.open(options.style))));
+        let boundary = boundary.map(|boundary| Boundary::new(boundary.open(options.style)));
         let id = run.conversation_id().unwrap_or_default().to_owned();
         let driver = Driver {
             client: Arc::clone(&self.inner),

@@ -16,9 +16,9 @@ mod tiered;
 mod told;
 mod tools;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -124,7 +124,7 @@ pub(crate) struct Driver {
     pub(crate) cancel: CancellationToken,
     pub(crate) data: Map<String, Value>,
     pub(crate) resolver: Option<Resolver>,
-    pub(crate) boundary: Option<Mutex<Boundary>>,
+    pub(crate) boundary: Option<Boundary>,
     /// Which tools the model is shown; `None`: all.
     pub(crate) tiers: Option<Arc<TierPlan>>,
     /// Writes the events of a durable run.

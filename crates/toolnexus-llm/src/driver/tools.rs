@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use futures::StreamExt as _;
@@ -376,7 +376,7 @@ impl Underway<'_> {
         let event = run.event_of(index, result, new_request_id);
         if let RunEvent::ToolFinished { result, .. } = &event {
             if let Some(boundary) = &self.driver.boundary {
-                boundary.lock().unwrap_or_else(PoisonError::into_inner).session().note_result(call, result);
+                boundary.note_result(call, result);
             }
             self.results.note(index, result);
         }
