@@ -19,6 +19,8 @@ mod driver;
 mod durable;
 mod endpoint;
 mod error;
+mod file_store;
+mod files;
 mod hooks;
 mod key;
 mod message;
@@ -33,7 +35,6 @@ pub mod run;
 pub mod run_log;
 mod store;
 mod stream;
-#[allow(dead_code, unused_imports, reason = "the driver takes the plans up next")]
 mod tiers;
 mod transcript;
 pub mod translate;
@@ -48,6 +49,7 @@ pub use conversation::Conversation;
 pub use driver::observe_runs;
 pub use durable::{DurableError, DurableRunError, InDoubt, ResumeOptions, RunDurableOptions};
 pub use error::{ClientError, ERROR_BODY_CAP, ProviderError};
+pub use file_store::FileConversationStore;
 pub use hooks::{
     AfterLlm, AfterLlmEvent, AfterTool, AfterToolEvent, BeforeLlm, BeforeLlmEvent, BeforeTool,
     BeforeToolEvent, Guardrail, Hooks, LlmOverride, ToolOverride, chain_hooks, guardrails,
