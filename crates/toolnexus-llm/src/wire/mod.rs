@@ -28,6 +28,7 @@ use toolnexus_core::{ContentPart, PartKind, Style, ToolResult};
 
 pub(crate) use body::{Field, RequestBody};
 pub(crate) use parts::PartRules;
+use sse::BYTE_ORDER_MARK;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;
 
@@ -150,6 +151,11 @@ fn usable(message: Message) -> Result<Message, ClientError> {
     not_too_deep(message.value())
         .map_err(|problem| ClientError::InvalidResponse(format!("the model's answer is {problem}")))?;
     Ok(message)
+}
+
+/// A body without the byte order mark that some servers write before it.
+fn without_mark(body: &Bytes) -> Bytes {
+    if body.starts_with(BYTE_ORDER_MARK) { body.slice(BYTE_ORDER_MARK.len()..) } else { body.clone() }
 }
 
 /// Puts segments behind the path of a URL.
