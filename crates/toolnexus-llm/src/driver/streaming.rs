@@ -77,7 +77,8 @@ impl Driver {
                 .map_err(|e| StreamError::from(e).into_client(endpoint))?;
             self.events.taken().await;
         }
-        if !seen_data && !claims_stream && !first.trim_ascii().is_empty() {
+        let is_document = first.trim_ascii().first().is_some_and(|byte| b"{[<".contains(byte));
+        if !seen_data && (is_document || !claims_stream && !first.trim_ascii().is_empty()) {
             // A whole answer, or an error page, where a stream was asked for.
             return Err(endpoint.unreadable("it is not an event stream", &first));
         }

@@ -20,7 +20,7 @@ use toolnexus_core::{ContentPart, Style};
 
 use contents::with_blocks;
 pub(super) use contents::{calls_of, is_function_response};
-use stream::GeminiStream;
+use stream::{GeminiStream, says_nothing};
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
@@ -28,6 +28,7 @@ use super::lenient::{Count, Text};
 use super::system::hoist_system;
 use super::{
     Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+    without_mark,
 };
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
@@ -107,6 +108,7 @@ impl Wire for Gemini {
     }
 
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable> {
+        let body = &without_mark(body);
         let response: GenerateContent<'_> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is no response of generateContent ({error})")))?;
         let blocked = response.block_reason().map(|reason| format!(": the prompt was blocked ({reason})"));
@@ -123,12 +125,12 @@ impl Wire for Gemini {
             readable_raw(raw).map_err(unusable)?;
             let content: ModelContent<'_> = serde_json::from_str(raw.get()).map_err(unusable)?;
             let parts = content.parts.unwrap_or_default();
-            for part in &parts {
-                let part: ModelPart<'_> = serde_json::from_str(part.get()).map_err(unusable)?;
+            for raw in &parts {
+                let part: ModelPart<'_> = serde_json::from_str(raw.get()).map_err(unusable)?;
                 text.push_str(part.answer_text());
                 calls.extend(part.call(turn, calls.len()));
             }
-            if !parts.is_empty() {
+            if !parts.iter().all(|part| says_nothing(part)) {
                 message = Some(of_model(raw, content.role.as_ref()));
             }
         }
@@ -225,6 +227,8 @@ impl GenerateContent<'_> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate<'a> {
+    #[serde(default)]
+    index: Option<Count>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]

@@ -10,20 +10,22 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolnexus_core::content::{ContentPartError, PartEncoder, PartView};
 use toolnexus_core::http::{HeaderValue, Url};
+use toolnexus_core::redact::cut;
 use toolnexus_core::{ContentPart, Style};
 
 use stream::OpenAiStream;
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Text};
+use super::lenient::{Count, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
 use super::{
     Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+    without_mark,
 };
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
-use crate::{FinishReason, Message, Prompt, Usage};
+use crate::{ERROR_BODY_CAP, FinishReason, Message, Prompt, Usage};
 
 pub(super) struct OpenAi;
 
@@ -114,13 +116,19 @@ impl Wire for OpenAi {
             message: Option<&'a RawValue>,
             #[serde(borrow, default)]
             finish_reason: Option<Text<'a>>,
+            #[serde(borrow, default)]
+            error: Option<&'a RawValue>,
         }
+        let body = &without_mark(body);
         let completion: Completion<'_> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is not a chat completion ({error})")))?;
         let choice = completion
             .choices
             .and_then(|choices| choices.into_iter().next())
             .ok_or_else(|| Unreadable("it has no choices".into()))?;
+        if let Some(error) = choice.error {
+            return Err(Unreadable(format!("its choices[0] holds an error ({})", message_of(error))));
+        }
         let raw = choice.message.ok_or_else(|| Unreadable("it has no choices[0].message".into()))?;
         readable_raw(raw)
             .map_err(|error| Unreadable(format!("its choices[0].message cannot be used ({error})")))?;
@@ -305,12 +313,16 @@ fn read_usage(usage: &RawValue) -> Usage {
 fn content_text(content: &RawValue) -> Option<String> {
     match serde_json::from_str::<Value>(content.get()).ok()? {
         Value::String(text) => Some(text),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter(|part| part.get("type").is_none_or(|kind| kind == "text"));
-            Some(texts.filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
-        }
+        Value::Array(parts) => Some(parts.iter().filter_map(part_text).collect()),
         _ => None,
     }
+}
+
+/// What an error object says, as far as an error message shows it.
+fn message_of(error: &RawValue) -> String {
+    let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    cut(error.get("message").and_then(Value::as_str).unwrap_or("without a message"), ERROR_BODY_CAP)
+        .into_owned()
 }
 
 /// A message that providers would not read back as it is: its role is added, one that says
