@@ -355,7 +355,7 @@ impl Client {
             Start::Resume { log, run_id, answer, in_doubt } => {
                 let resolves = Resolver::of(options, &toolkit).is_some();
                 let resumed = Resumption { log, run_id, answer, in_doubt, resolves };
-                match resumed.take_up(options.style, &toolkit).await? {
+                match resumed.take_up(options, &toolkit).await? {
                     TakenUp::Over(result) => {
                         events.tell_done(&result);
                         return Ok(*result);

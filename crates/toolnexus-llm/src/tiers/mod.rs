@@ -41,7 +41,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use inner_call::{InnerCall, inner_call};
+pub(crate) use inner_call::inner_call;
 pub(crate) use meta::{CALL_TOOL, TOOL_SEARCH};
 pub(crate) use plan::TierPlan;
 pub(crate) use plans::TierPlans;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod double;
+pub(crate) mod log;
 pub(crate) mod tools;
 pub(crate) mod transcript;
 

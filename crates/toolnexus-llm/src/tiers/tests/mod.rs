@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use serde_json::{Map, json};
 use toolnexus_core::{Style, Tool, ToolResult, Toolkit};
 
+use super::inner_call::InnerCall;
 use super::*;
 
 const STYLES: [Style; 3] = [Style::OpenAI, Style::Anthropic, Style::Gemini];
