@@ -391,6 +391,43 @@ async fn removals_race_with_beginnings() {
     assert_eq!(begun, removed + left, "each beginning was removed once, or is there");
 }
 
+// RUN-9, RUN-13: who waited for the lock of a file that was removed meanwhile takes the one that is there
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_appended_to_a_removed_file() {
+    use std::os::unix::fs::MetadataExt as _;
+    for begun_again in [false, true] {
+        let (dir, log) = temporary();
+        let file = path(&dir, "a");
+        // The file of somebody who is about to begin the run, in the hands of somebody who removes it.
+        let held = fs::File::create(&file).unwrap();
+        held.lock().unwrap();
+        let append = tokio::spawn({
+            let log = log.clone();
+            async move { log.append("a", 0, &[started("a")]).await }
+        });
+        let inode = format!(":{} ", held.metadata().unwrap().ino());
+        let waits = || {
+            let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+            locks.lines().any(|line| line.contains("->") && line.contains(&inode))
+        };
+        // Where the kernel does not tell, the append may as well come later: it must succeed all the same.
+        for _ in 0..20_000 {
+            if waits() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        fs::remove_file(&file).unwrap();
+        if begun_again {
+            fs::File::create(&file).unwrap();
+        }
+        drop(held);
+        append.await.unwrap().unwrap();
+        assert!(log.read("a", 0).await.unwrap() == [started("a")]);
+    }
+}
+
 /// Polls a future once and drops it.
 fn begin_and_drop<T>(future: impl Future<Output = T>) -> bool {
     let mut future = std::pin::pin!(future);
@@ -444,7 +481,7 @@ async fn appends_dropped_in_the_queue_do_not_happen() {
     assert!(log.read("a", 0).await.unwrap() == [started("a"), failed("3")]);
 }
 
-/// The environment variable by which the test of two processes finds itself in the second.
+/// The environment variable by which a test finds itself in a second process.
 const CHILD: &str = "TOOLNEXUS_TEST_RUN_LOG_DIR";
 
 async fn append_until(log: &FileRunLog, name: &str, count: usize) {
@@ -668,6 +705,38 @@ mod unix {
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
         FileRunLog::open(&open).unwrap();
         assert_eq!(mode(&open), 0o755);
+    }
+
+    // RUN-9: a disk that is full. The shell sees to it that files can have 8 blocks and no more.
+    #[tokio::test]
+    async fn an_append_that_fails_midway_leaves_nothing() {
+        if let Some(dir) = std::env::var_os(CHILD) {
+            let dir = PathBuf::from(dir);
+            let log = FileRunLog::open(&dir).unwrap();
+            log.append("a", 0, &[started("a")]).await.unwrap();
+            let before = fs::read(dir.join("a.jsonl")).unwrap();
+            for _ in 0..2 {
+                let large = [failed("x"), failed("y".repeat(1 << 16))];
+                store_error(&log.append("a", 1, &large).await.unwrap_err(), &dir.join("a.jsonl"));
+                store_error(&log.append("b", 0, &large).await.unwrap_err(), &dir.join("b.jsonl"));
+                assert_eq!(fs::read(dir.join("a.jsonl")).unwrap(), before);
+                assert!(matches!(log.read("b", 0).await, Err(RunLogError::NotFound { .. })));
+            }
+            log.append("a", 1, &[failed("small")]).await.unwrap();
+            assert!(log.read("a", 0).await.unwrap() == [started("a"), failed("small")]);
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let status = Command::new("sh")
+            .args(["-c", r#"trap "" XFSZ; ulimit -f 8; exec "$0" "$@""#])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "unix::an_append_that_fails_midway_leaves_nothing", "--nocapture"])
+            .env(CHILD, dir.path().join("runs"))
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        assert!(dir.path().join("runs/a.jsonl").exists());
     }
 
     #[tokio::test]
