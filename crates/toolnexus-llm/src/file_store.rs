@@ -9,11 +9,14 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use toolnexus_core::{BoxError, BoxFuture};
 
 use crate::files::{Queue, create_dir, private, sync_dir};
-use crate::{ConversationStore, Transcript};
+use crate::readable::{MAX_DEPTH, depth};
+use crate::{ConversationStore, Message, Transcript};
 
 /// What the names of half-written files begin with. No conversation's file name does.
 const TEMPORARY: &str = ".tmp-";
@@ -63,12 +66,27 @@ pub struct FileConversationStore {
     queue: Arc<Queue<()>>,
 }
 
-/// What is in a file.
-#[derive(Serialize, Deserialize)]
-struct Stored<'a> {
+/// A file to be written.
+#[derive(Serialize)]
+struct ToStore<'a> {
     v: u64,
+    id: &'a str,
+    messages: &'a Transcript,
+}
+
+/// A file that was read. The messages stay byte for byte what they were.
+#[derive(Deserialize)]
+struct Stored<'a> {
+    #[serde(borrow)]
     id: Cow<'a, str>,
-    messages: Cow<'a, Transcript>,
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
+
+/// What is read of a file first.
+#[derive(Deserialize)]
+struct Version {
+    v: u64,
 }
 
 impl FileConversationStore {
@@ -102,8 +120,7 @@ impl ConversationStore for FileConversationStore {
             let (owned, messages) = (id.to_owned(), messages.clone());
             let (dir, path) = (Arc::clone(&self.dir), self.path(id));
             let save = move |(): &mut ()| {
-                let stored = Stored { v: VERSION, id: owned.into(), messages: Cow::Owned(messages) };
-                let text = serde_json::to_vec(&stored)?;
+                let text = text(&owned, &messages)?;
                 replace(&dir, &path, &text).map_err(|error| failed("save", &path, error))
             };
             self.queue.run(id, save).await?
@@ -116,10 +133,6 @@ fn read(path: &Path, id: &str) -> Result<Option<Transcript>, BoxError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.map_err(|error| failed("read", path, error))?,
     };
-    #[derive(Deserialize)]
-    struct Version {
-        v: u64,
-    }
     let version = serde_json::from_slice::<Version>(&text).map_err(|error| damaged(path, &error))?.v;
     if version > VERSION {
         let path = path.display();
@@ -133,7 +146,23 @@ fn read(path: &Path, id: &str) -> Result<Option<Transcript>, BoxError> {
     if stored.id != id {
         return Err(damaged(path, &"it holds another conversation"));
     }
-    Ok(Some(stored.messages.into_owned()))
+    let message = |raw: &&RawValue| Message::from_json(Bytes::copy_from_slice(raw.get().as_bytes()));
+    let messages: Result<Transcript, _> = stored.messages.iter().map(message).collect();
+    Ok(Some(messages.map_err(|error| damaged(path, &error))?))
+}
+
+/// The text of a file.
+fn text(id: &str, messages: &Transcript) -> Result<Vec<u8>, BoxError> {
+    let text = serde_json::to_vec(&ToStore { v: VERSION, id, messages })?;
+    // The messages lie two levels deep.
+    if depth(&text) > MAX_DEPTH + 2 {
+        return Err(format!(
+            "a message of the conversation {id:.100?} is nested deeper than {MAX_DEPTH} levels and could \
+             not be read again"
+        )
+        .into());
+    }
+    Ok(text)
 }
 
 /// Puts a file with this text in the place of the one that is there.

@@ -123,6 +123,12 @@ impl RunLog for FileRunLog {
     }
 }
 
+/// How many bytes of a file's text are whole appends, or which line, from 1, is damaged. For fuzzing.
+#[doc(hidden)]
+pub fn whole_appends(text: &[u8]) -> Result<usize, u64> {
+    lines::parse(text).map(|contents| contents.bytes)
+}
+
 fn list(dir: &Path, filter: &RunFilter) -> Result<Vec<RunSummary>, RunLogError> {
     let mut runs = Vec::new();
     for run_id in run_ids(dir).map_err(|error| failed("list", dir, error))? {

@@ -19,6 +19,8 @@ use toolnexus_core::{BoxError, BoxFuture};
 use crate::run::RunEvent;
 
 pub use file::FileRunLog;
+#[doc(hidden)]
+pub use file::whole_appends;
 pub use memory::MemoryRunLog;
 pub use summary::{RunFilter, RunSummary, RunSummaryStatus};
 

@@ -1,6 +1,5 @@
 //! One page of a list of runs.
 
-use std::cmp::Reverse;
 use std::time::SystemTime;
 
 use super::{RunFilter, RunLogError, RunSummary};
@@ -36,9 +35,7 @@ pub(super) fn page(
         }
     }
     // A run may have been removed and begun again since its beginning was looked up.
-    page.sort_by(|left, right| {
-        Reverse((left.started_at, &left.run_id)).cmp(&Reverse((right.started_at, &right.run_id)))
-    });
+    page.sort_by(|left, right| (right.started_at, &right.run_id).cmp(&(left.started_at, &left.run_id)));
     Ok(page)
 }
 

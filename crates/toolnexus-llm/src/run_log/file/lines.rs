@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memchr::{memchr, memchr_iter};
 
+use crate::readable::depth;
 use crate::run::RunEvent;
 use crate::run_log::RunLogError;
 
@@ -184,24 +185,4 @@ fn on_one_line(json: &mut [u8]) {
             *byte = b' ';
         }
     }
-}
-
-/// How deep JSON is nested.
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_text = !in_text,
-            _ if in_text => {}
-            b'[' | b'{' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
