@@ -77,7 +77,7 @@ impl ModelExchange<'_> {
         let shaped = self.client.shaped(body)?;
         let url = self.endpoint.url(&shaped.model, self.streamed);
         let answer = match self.attempts(url, shaped.body).await? {
-            Answer::Whole(body) => Answer::Whole(match repair_surrogates(&body) {
+            Answer::Whole(body) => Answer::Whole(match self.endpoint.hide(repair_surrogates(&body)) {
                 Cow::Borrowed(_) => body,
                 Cow::Owned(repaired) => repaired.into(),
             }),
