@@ -403,7 +403,7 @@ async fn a_pending_run_goes_on_with_the_answer() {
         let first = client.run_durable("hi", &toolkit, durable(&log, "r")).await.unwrap();
         assert_eq!((first.status, first.text.as_str()), (RunStatus::Pending, "Which city?"));
         let request = first.pending.clone().unwrap();
-        assert_eq!(first.open_requests, [request.clone()]);
+        assert_eq!(first.open_requests, std::slice::from_ref(&request));
         // The finished sibling is kept.
         assert_eq!(first.tool_call_count, 2);
 

@@ -84,7 +84,7 @@ impl Reference {
         }
         match event {
             RunEvent::Started(_) => false,
-            RunEvent::Failed { .. } | RunEvent::Resumed { model: None } => true,
+            RunEvent::Failed { .. } | RunEvent::Resumed { .. } => true,
             RunEvent::MessagesReplaced { .. }
             | RunEvent::ToolsReplaced { .. }
             | RunEvent::ModelAnswered(_) => self.wants_model(),

@@ -161,7 +161,7 @@ impl<'a> ModelExchange<'a> {
         let url = self.endpoint.url(&shaped.model, self.streamed);
         let reading = Reading { client: self.client, started, model: shaped.model };
         let answer = match self.attempts(url, shaped.body).await {
-            Ok(Answer::Whole(body)) => Answer::Whole(match repair_surrogates(&body) {
+            Ok(Answer::Whole(body)) => Answer::Whole(match self.endpoint.hide(repair_surrogates(&body)) {
                 Cow::Borrowed(_) => body,
                 Cow::Owned(repaired) => repaired.into(),
             }),

@@ -58,7 +58,7 @@ impl Driver {
                         && let Some(payload) = payload(line)
                     {
                         seen_data = true;
-                        flow = decoder.data(&repair_surrogates(payload), &mut on_text)?;
+                        flow = decoder.data(&endpoint.hide(repair_surrogates(payload)), &mut on_text)?;
                     }
                     Ok(())
                 })
@@ -73,7 +73,7 @@ impl Driver {
         } else if let Some(payload) = payload(lines.rest()) {
             seen_data = true;
             decoder
-                .data(&repair_surrogates(payload), &mut on_text)
+                .data(&endpoint.hide(repair_surrogates(payload)), &mut on_text)
                 .map_err(|e| StreamError::from(e).into_client(endpoint))?;
             self.events.taken().await;
         }
@@ -82,7 +82,7 @@ impl Driver {
             // A whole answer, or an error page, where a stream was asked for.
             return Err(endpoint.unreadable("it is not an event stream", &first));
         }
-        let answer = decoder.finish()?;
+        let answer = decoder.finish().map(|answer| endpoint.hide_assembled(answer))?;
         self.tell_rest();
         Ok(answer)
     }

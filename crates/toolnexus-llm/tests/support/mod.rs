@@ -3,6 +3,7 @@
 
 pub(crate) mod double;
 pub(crate) mod log;
+pub(crate) mod secrets;
 pub(crate) mod tools;
 pub(crate) mod transcript;
 
@@ -37,6 +38,7 @@ pub(crate) fn reply(style: Style) -> ModelReply {
 
 /// Options for a server at `base_url`: model `m`, key [`KEY`], no retries.
 pub(crate) fn options(style: Style, base_url: impl Into<String>) -> ClientOptions {
+    secrets::watch();
     ClientOptions {
         base_url: base_url.into(),
         style,
@@ -48,6 +50,7 @@ pub(crate) fn options(style: Style, base_url: impl Into<String>) -> ClientOption
 }
 
 pub(crate) async fn server(script: impl Into<Script>) -> ModelServer {
+    secrets::watch();
     ModelServer::start(script).await.unwrap()
 }
 
