@@ -47,7 +47,7 @@ pub trait BoundarySession: Send {
 /// The session of a run, and the tools it encoded last.
 pub(crate) struct Boundary {
     session: Box<dyn BoundarySession>,
-    tools: Option<(Bytes, Bytes)>,
+    tools: Option<(Bytes, Option<Bytes>)>,
 }
 
 impl Boundary {
@@ -59,8 +59,9 @@ impl Boundary {
         &mut *self.session
     }
 
-    /// The serialised tools array, encoded once as long as it stays the same.
-    pub(crate) fn encode_tools(&mut self, tools: &Bytes) -> Bytes {
+    /// The serialised tools array, encoded once as long as it stays the same; `None` when nothing is left
+    /// of it.
+    pub(crate) fn encode_tools(&mut self, tools: &Bytes) -> Option<Bytes> {
         if let Some((plain, encoded)) = &self.tools
             && plain == tools
         {
@@ -68,7 +69,8 @@ impl Boundary {
         }
         // The array is the client's own JSON.
         let list: Vec<Value> = serde_json::from_slice(tools).unwrap_or_default();
-        let encoded: Bytes = Value::Array(self.session.encode_tools(list)).to_string().into();
+        let list = self.session.encode_tools(list);
+        let encoded = (!list.is_empty()).then(|| Bytes::from(Value::Array(list).to_string()));
         self.tools = Some((tools.clone(), encoded.clone()));
         encoded
     }

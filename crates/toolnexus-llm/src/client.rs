@@ -324,7 +324,13 @@ impl Client {
             biased;
             () = cancelled(caller.as_ref()) => return Err(ClientError::Cancelled),
             () = deadline(timeout_ms) => return Err(ClientError::Timeout { timeout_ms }),
-            result = work => result?,
+            result = work => match result {
+                // Whatever fails when it hears of the cancel was cancelled.
+                Err(_) if caller.as_ref().is_some_and(CancellationToken::is_cancelled) => {
+                    return Err(ClientError::Cancelled);
+                }
+                result => result?,
+            },
         };
         ends_early.disarm();
         Ok(result)
@@ -484,6 +490,9 @@ impl RunMeter {
     }
 
     fn stop(mut self, result: &Result<RunResult, ClientError>) {
+        if let Ok(result) = result {
+            self.tally.set(result.turns, result.tool_call_count, result.usage.total_tokens);
+        }
         self.tell(result.as_ref().err());
     }
 

@@ -84,11 +84,13 @@ impl Call {
             Some(_) => self.settled(result).await.result,
             None => Ok(result),
         };
-        let is_error = result.as_ref().map_or(failed, |result| result.is_error);
+        // The hook may have put a question in the place of the result.
+        let pending = result.as_ref().is_ok_and(|result| pending_of(result).is_some());
+        let is_error = !pending && result.as_ref().map_or(failed, |result| result.is_error);
         if is_error {
             span.record("error.type", "tool_error");
         }
-        Outcome { result, measured: Some(Measured { ms, is_error, pending: false }) }
+        Outcome { result, measured: Some(Measured { ms, is_error, pending }) }
     }
 
     /// The result as the hook leaves it.

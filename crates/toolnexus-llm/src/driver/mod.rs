@@ -141,6 +141,14 @@ pub(crate) struct Tally {
     pub(crate) total_tokens: AtomicU64,
 }
 
+impl Tally {
+    pub(crate) fn set(&self, turns: u32, tool_calls: usize, total_tokens: u64) {
+        self.turns.store(turns, Relaxed);
+        self.tool_calls.store(tool_calls, Relaxed);
+        self.total_tokens.store(total_tokens, Relaxed);
+    }
+}
+
 impl Driver {
     /// Drives the run to its end. `again` are running calls to be executed again, after the end of the
     /// process in which they ran.
@@ -215,9 +223,7 @@ impl Driver {
         if let Some((recorder, event)) = noted {
             recorder.note(event);
         }
-        self.tally.turns.store(run.turns(), Relaxed);
-        self.tally.tool_calls.store(run.finished_calls(), Relaxed);
-        self.tally.total_tokens.store(run.usage().total_tokens, Relaxed);
+        self.tally.set(run.turns(), run.finished_calls(), run.usage().total_tokens);
         Ok(())
     }
 

@@ -120,6 +120,9 @@ impl Driver {
         read: Read,
     ) -> Result<ModelAnswer, ClientError> {
         let Read { mut answer, mut payload, model } = read;
+        // The hook may end the run before the answer becomes a part of it; the tokens are spent.
+        let tokens = run.usage().total_tokens.saturating_add(answer.usage.total_tokens);
+        self.tally.set(run.turns() + 1, run.finished_calls(), tokens);
         if self.tiers.is_some() {
             answer.calls = answer.calls.into_iter().map(|call| self.unwrapped(call)).collect();
         }
@@ -182,8 +185,11 @@ impl Driver {
 
     fn encoded(&self, run: &Run, offer: &Offer) -> Option<Encoded> {
         let mut boundary = self.boundary.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let (system, messages) = boundary.session().encode_messages(run.system(), run.messages());
-        let tools = offer.tools.as_ref().map(|tools| boundary.encode_tools(tools));
+        // A style that opens the transcript with the system text has it there.
+        let is_apart = wire(run.style()).opening(run.system()).is_none();
+        let system = if is_apart { run.system() } else { "" };
+        let (system, messages) = boundary.session().encode_messages(system, run.messages());
+        let tools = offer.tools.as_ref().and_then(|tools| boundary.encode_tools(tools));
         Some(Encoded { system, messages, tools })
     }
 }

@@ -451,7 +451,9 @@ impl Underway<'_> {
     /// The open requests whose turn it is and that were not asked: the one that is next in call
     /// order, for which every call before it has its result; or, for a host that wants that, all.
     fn to_ask(&self, run: &Run) -> Vec<(usize, Request)> {
-        let Step::Ask(open) = run.next() else { return Vec::new() };
+        // Not `Step::Ask`, which comes when every call was started: a question does not wait for the
+        // hooks of other calls, which may wait for its answer.
+        let open = run.open_requests();
         let at_once = self.driver.resolver.is_some() && self.driver.client.options.concurrent_wait_for;
         let next = run.first_unfinished();
         open.into_iter()

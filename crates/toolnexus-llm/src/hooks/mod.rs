@@ -249,9 +249,9 @@ debug_names_only! {
     BeforeLlmEvent { messages, model, turn }
     AfterLlmEvent { model, turn }
     BeforeToolEvent { name, id, turn, hints }
-    AfterToolEvent { name, result, id, turn }
+    AfterToolEvent { name, id, turn }
     LlmOverride { messages, model }
-    ToolOverride { result }
+    ToolOverride {}
 }
 
 /// Calls a hook. A panic, in the closure or in its future, is the hook's error.

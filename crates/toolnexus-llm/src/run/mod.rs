@@ -263,8 +263,8 @@ impl Run {
             RunEvent::MessagesReplaced { messages } => {
                 let fits = self.wants_model();
                 if fits {
+                    self.prompt_is_last &= messages.last() == self.messages.last();
                     self.messages = messages;
-                    self.prompt_is_last = false;
                 }
                 fits
             }
