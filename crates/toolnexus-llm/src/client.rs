@@ -11,6 +11,7 @@ use toolnexus_core::{BoxFuture, Toolkit};
 
 use crate::driver::{Driver, Events};
 use crate::endpoint::Endpoint;
+use crate::in_process::InProcess;
 use crate::resolver::Resolver;
 use crate::run::{Run, RunStarted};
 use crate::stream::EventQueue;
@@ -52,11 +53,17 @@ pub(crate) struct ClientInner {
     pub(crate) warned: Mutex<HashSet<ReplacedPart>>,
     /// Keys of `request_params` that a warning was given for.
     pub(crate) warned_params: Mutex<HashSet<String>>,
+    /// What is particular about a model in this process.
+    pub(crate) in_process: Option<InProcess>,
 }
 
 /// A client. Opens nothing, sends nothing and cannot fail: options that cannot be used are
 /// reported by the first call.
-pub fn create_client(mut options: ClientOptions) -> Client {
+pub fn create_client(options: ClientOptions) -> Client {
+    client_of(options, None)
+}
+
+pub(crate) fn client_of(mut options: ClientOptions, in_process: Option<InProcess>) -> Client {
     let transport = options.http_client.take().unwrap_or_else(|| Arc::new(ReqwestTransport::default()));
     let store = options.store.take().unwrap_or_else(|| Arc::new(InMemoryConversationStore::default()));
     Client {
@@ -67,6 +74,7 @@ pub fn create_client(mut options: ClientOptions) -> Client {
             endpoint: OnceLock::new(),
             warned: Mutex::default(),
             warned_params: Mutex::default(),
+            in_process,
         }),
     }
 }
@@ -180,6 +188,11 @@ impl Client {
         toolkit: Toolkit,
         mut plan: Plan,
     ) -> Result<RunResult, ClientError> {
+        if plan.streamed
+            && let Some(in_process) = self.inner.in_process
+        {
+            in_process.check_streaming()?;
+        }
         let caller = plan.options.cancel.take();
         self.bounded(caller, |cancel| Box::pin(self.load_and_drive(prompt, toolkit, plan, cancel))).await
     }

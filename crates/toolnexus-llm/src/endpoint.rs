@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use secrecy::{ExposeSecret as _, SecretString};
-use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, Url};
+use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, TransportError, Url};
 
 use crate::client::ClientInner;
 use crate::error::invalid_response;
@@ -22,6 +22,8 @@ pub(crate) struct Endpoint {
     pub(crate) origin: String,
     pub(crate) headers: HeaderMap,
     pub(crate) secret: SecretString,
+    /// Whether a function answers, and no network.
+    in_process: bool,
 }
 
 impl ClientInner {
@@ -33,7 +35,7 @@ impl ClientInner {
         if let Some(known) = self.endpoint.get() {
             return Ok(Arc::clone(known));
         }
-        let endpoint = Arc::new(Endpoint::of(&self.options)?);
+        let endpoint = Arc::new(Endpoint::of(&self.options, self.in_process.is_some())?);
         if !self.options.api_key.expose_secret().is_empty() {
             // Another run may have been faster; both came to the same.
             let _ = self.endpoint.set(Arc::clone(&endpoint));
@@ -44,7 +46,7 @@ impl ClientInner {
 
 impl Endpoint {
     /// Checks the options and puts the endpoint together.
-    fn of(options: &ClientOptions) -> Result<Self, ClientError> {
+    fn of(options: &ClientOptions, in_process: bool) -> Result<Self, ClientError> {
         if options.base_url.trim().is_empty() {
             return Err(ClientError::Config("base_url is empty: set it to the provider's address".into()));
         }
@@ -98,6 +100,7 @@ impl Endpoint {
             fixed: OnceLock::new(),
             headers,
             secret: credential.value,
+            in_process,
         })
     }
 
@@ -117,6 +120,14 @@ impl Endpoint {
             url.set_query(Some(&query));
         }
         url
+    }
+
+    /// What a failure of the transport is to the caller; `what` says what the model did not do.
+    pub(crate) fn failed(&self, what: &str, source: TransportError) -> ClientError {
+        if self.in_process {
+            return ClientError::Generate(source.into_source().unwrap_or_else(Into::into));
+        }
+        ClientError::Transport { context: format!("the model at {} {what}", self.origin), source }
     }
 
     /// An answer of this endpoint that cannot be read.

@@ -25,6 +25,10 @@ pub enum ClientError {
         /// What went wrong.
         source: TransportError,
     },
+    /// The function that stands for the model failed or panicked; see
+    /// [`create_in_process_client`](crate::create_in_process_client).
+    #[error("the in-process model failed: {0}")]
+    Generate(#[source] BoxError),
     /// The run took longer than `timeout_ms`.
     #[error("run timeout after {timeout_ms}ms")]
     Timeout {

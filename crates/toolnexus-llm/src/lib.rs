@@ -17,6 +17,7 @@ mod conversation;
 mod driver;
 mod endpoint;
 mod error;
+mod in_process;
 mod key;
 mod message;
 mod options;
@@ -37,6 +38,10 @@ mod wire;
 pub use client::{Client, create_client};
 pub use conversation::Conversation;
 pub use error::{ClientError, ERROR_BODY_CAP, ProviderError};
+pub use in_process::{
+    Generate, GenerateStream, InProcessChunk, InProcessOptions, InProcessRequest, InProcessResponse,
+    InProcessToolCall, create_in_process_client,
+};
 pub use message::Message;
 pub use options::{AskOptions, BodyTransform, ClientOptions, EventSink, RunOptions, StreamOptions, TextSink};
 pub use resolver::{WaitForCtx, WaitForWithContext};

@@ -25,7 +25,8 @@
 //!
 //! * [`create_toolkit`] gathers every source; [`define_tool`] and [`define_typed_tool`] make tools
 //!   of your functions.
-//! * [`create_client`] makes a model client; [`client`] has its runs, streams, stores and errors.
+//! * [`create_client`] makes a model client, [`create_in_process_client`] one whose model is a
+//!   function of yours; [`client`] has their runs, streams, stores and errors.
 //! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
 //! * [`content`] puts images, files and audio into a prompt or a tool's result.
 //! * [`adapters`] writes the tool array of each provider, for a loop of your own.
@@ -56,7 +57,7 @@ pub use toolnexus_core::{
 };
 pub use toolnexus_llm::{
     Client, ClientError, ClientOptions, Conversation, Prompt, RunOptions, RunResult, RunStatus, RunStream,
-    StreamEvent, create_client,
+    StreamEvent, create_client, create_in_process_client,
 };
 pub use toolnexus_macros::{tool, tools};
 pub use toolnexus_mcp::McpConfigInput;
