@@ -12,6 +12,8 @@
 //! Requests leave through [`http::HttpTransport`], conversations are kept by a
 //! [`ConversationStore`]; both can be your own.
 
+#[cfg(feature = "acp")]
+pub mod acp;
 mod client;
 mod conversation;
 mod driver;

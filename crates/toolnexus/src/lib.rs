@@ -68,6 +68,12 @@ pub mod client {
     pub use toolnexus_llm::*;
 }
 
+/// Agents that speak the Agent Client Protocol as models. Needs the feature `acp`.
+#[cfg(feature = "acp")]
+pub mod acp {
+    pub use toolnexus_llm::acp::*;
+}
+
 /// Single-turn translation: OpenAI's shapes in and out, any provider behind the client.
 pub mod translate {
     pub use toolnexus_llm::translate::*;

@@ -26,6 +26,8 @@ use toolnexus_core::{BoxError, BoxFuture, Style};
 pub use answer::{InProcessResponse, InProcessToolCall};
 pub use chunk::InProcessChunk;
 pub use request::InProcessRequest;
+#[cfg(feature = "acp")]
+pub(crate) use request::{role, text_of};
 
 use crate::client::client_of;
 use crate::{Client, ClientError, ClientOptions};
