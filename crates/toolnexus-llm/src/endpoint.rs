@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use memchr::memmem::Finder;
 use secrecy::{ExposeSecret as _, SecretString};
-use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, Url};
+use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, TransportError, Url};
 use toolnexus_core::redact::REDACTION_TOKEN;
 
 use crate::client::ClientInner;
@@ -29,6 +29,8 @@ pub(crate) struct Endpoint {
     pub(crate) secret: SecretString,
     /// The same, to be looked for in answers.
     secrets: Vec<Finder<'static>>,
+    /// Whether a function answers, and no network.
+    in_process: bool,
 }
 
 impl ClientInner {
@@ -40,7 +42,7 @@ impl ClientInner {
         if let Some(known) = self.endpoint.get() {
             return Ok(Arc::clone(known));
         }
-        let endpoint = Arc::new(Endpoint::of(&self.options)?);
+        let endpoint = Arc::new(Endpoint::of(&self.options, self.in_process.is_some())?);
         if !self.options.api_key.expose_secret().is_empty() {
             // Another run may have been faster; both came to the same.
             let _ = self.endpoint.set(Arc::clone(&endpoint));
@@ -51,15 +53,15 @@ impl ClientInner {
 
 impl Endpoint {
     /// Checks the options and puts the endpoint together.
-    fn of(options: &ClientOptions) -> Result<Self, ClientError> {
+    fn of(options: &ClientOptions, in_process: bool) -> Result<Self, ClientError> {
         if options.model.is_empty() && !options.base_url.trim().is_empty() {
             return Err(ClientError::Config("model is empty: set it to the model's name".into()));
         }
-        Endpoint::of_provider(options)
+        Endpoint::of_provider(options, in_process)
     }
 
     /// The same for a call that concerns no model.
-    pub(crate) fn of_provider(options: &ClientOptions) -> Result<Self, ClientError> {
+    pub(crate) fn of_provider(options: &ClientOptions, in_process: bool) -> Result<Self, ClientError> {
         if options.base_url.trim().is_empty() {
             return Err(ClientError::Config("base_url is empty: set it to the provider's address".into()));
         }
@@ -119,6 +121,7 @@ impl Endpoint {
             headers,
             secret,
             secrets,
+            in_process,
         })
     }
 
@@ -177,6 +180,14 @@ impl Endpoint {
         if let Cow::Owned(hidden) = self.hide(text.as_bytes().into()) {
             *text = String::from_utf8_lossy(&hidden).into_owned();
         }
+    }
+
+    /// What a failure of the transport is to the caller; `what` says what the model did not do.
+    pub(crate) fn failed(&self, what: &str, source: TransportError) -> ClientError {
+        if self.in_process {
+            return ClientError::Generate(source.into_source().unwrap_or_else(Into::into));
+        }
+        ClientError::Transport { context: format!("the model at {} {what}", self.origin), source }
     }
 
     /// An answer of this endpoint that cannot be read.

@@ -31,6 +31,10 @@ pub enum ClientError {
         /// What went wrong.
         source: TransportError,
     },
+    /// The function that stands for the model failed or panicked; see
+    /// [`create_in_process_client`](crate::create_in_process_client).
+    #[error("the in-process model failed: {0}")]
+    Generate(#[source] BoxError),
     /// The run took longer than `timeout_ms`.
     #[error("run timeout after {timeout_ms}ms")]
     Timeout {
@@ -91,6 +95,7 @@ impl ClientError {
             ClientError::RunLog(_) => "run_log",
             ClientError::Durable(_) => "durable",
             ClientError::Store(_) => "store",
+            ClientError::Generate(_) => "generate",
             ClientError::Unsupported(_) => "unsupported",
             ClientError::ContentPart(_) => "content_part",
             ClientError::Run(_) => "run",

@@ -12,6 +12,8 @@
 //! Requests leave through [`http::HttpTransport`], conversations are kept by a
 //! [`ConversationStore`]; both can be your own.
 
+#[cfg(feature = "acp")]
+pub mod acp;
 mod boundary;
 mod client;
 mod conversation;
@@ -22,6 +24,7 @@ mod error;
 mod file_store;
 mod files;
 mod hooks;
+mod in_process;
 mod key;
 mod message;
 mod metric;
@@ -53,6 +56,10 @@ pub use file_store::FileConversationStore;
 pub use hooks::{
     AfterLlm, AfterLlmEvent, AfterTool, AfterToolEvent, BeforeLlm, BeforeLlmEvent, BeforeTool,
     BeforeToolEvent, Guardrail, Hooks, LlmOverride, ToolOverride, chain_hooks, guardrails,
+};
+pub use in_process::{
+    Generate, GenerateStream, InProcessChunk, InProcessOptions, InProcessRequest, InProcessResponse,
+    InProcessToolCall, create_in_process_client,
 };
 pub use message::Message;
 pub use metric::{LlmStatus, MetricEvent, MetricSink};

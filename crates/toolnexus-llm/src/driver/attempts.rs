@@ -202,10 +202,7 @@ impl<'a> ModelExchange<'a> {
             if tier == Tier::Fail || attempt >= retries {
                 return Err(match failure {
                     Failure::Status(error) => ClientError::Provider(error),
-                    Failure::Transport(source) => ClientError::Transport {
-                        context: format!("the model at {} gave no answer", self.endpoint.origin),
-                        source,
-                    },
+                    Failure::Transport(source) => self.endpoint.failed("gave no answer", source),
                 });
             }
             let wait = info.retry_after.as_deref().and_then(retry_after);

@@ -39,10 +39,7 @@ impl Driver {
         let mut on_text = |text: &str| self.tell_text(text);
         while flow == Flow::More {
             let Some(piece) = response.body.next().await else { break };
-            let piece = piece.map_err(|source| ClientError::Transport {
-                context: format!("the model at {} broke off its answer", endpoint.origin),
-                source,
-            })?;
+            let piece = piece.map_err(|source| endpoint.failed("broke off its answer", source))?;
             received = received.saturating_add(piece.len());
             if received > STREAM_LIMIT {
                 return Err(ClientError::InvalidResponse(format!(
