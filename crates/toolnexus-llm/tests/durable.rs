@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::double::{Answer as Reply, Double};
 use support::log::{Fault, Timeline, WatchedLog};
 use support::tools::{Record, asking, fixed, object, recorded, stuck};
-use support::{KEY, STYLES, drain, kinds, within};
+use support::{KEY, STYLES, drain, kinds, replay, within};
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{
@@ -771,6 +771,17 @@ async fn a_hooks_replacements_survive() {
         let tools = double.body(0)["tools"].to_string();
         assert!(tools.contains("\"b\"") && !tools.contains("\"a\""), "{tools}");
     }
+}
+
+// RUN-31: the replay check of these tests is there, for runs that end and for those that fail
+#[tokio::test]
+async fn every_run_is_replayed() {
+    let before = replay::count();
+    let double = Double::new([Reply::text(Style::OpenAI, "ok"), Reply::status(400, &[], "no")]);
+    let client = create_client(double.options(Style::OpenAI));
+    client.run("hi", &Toolkit::default()).await.unwrap();
+    client.run("hi", &Toolkit::default()).await.unwrap_err();
+    assert!(replay::count() >= before + 2);
 }
 
 // RUN-28

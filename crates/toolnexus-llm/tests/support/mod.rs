@@ -4,6 +4,7 @@
 pub(crate) mod double;
 pub(crate) mod hooks;
 pub(crate) mod log;
+pub(crate) mod replay;
 pub(crate) mod secrets;
 pub(crate) mod tools;
 pub(crate) mod transcript;
@@ -44,6 +45,7 @@ pub(crate) fn reply(style: Style) -> ModelReply {
 /// Options for a server at `base_url`: model `m`, key [`KEY`], no retries.
 pub(crate) fn options(style: Style, base_url: impl Into<String>) -> ClientOptions {
     secrets::watch();
+    replay::every_run();
     ClientOptions {
         base_url: base_url.into(),
         style,
