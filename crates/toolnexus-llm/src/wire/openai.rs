@@ -17,7 +17,7 @@ use stream::OpenAiStream;
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Text, part_text};
+use super::lenient::{Count, Object, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
 use super::{
     Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path,
@@ -106,7 +106,7 @@ impl Wire for OpenAi {
         #[derive(Deserialize)]
         struct Completion<'a> {
             #[serde(borrow, default)]
-            choices: Option<Vec<Choice<'a>>>,
+            choices: Option<Vec<Object<Choice<'a>>>>,
             #[serde(borrow, default)]
             usage: Option<&'a RawValue>,
         }
@@ -120,9 +120,9 @@ impl Wire for OpenAi {
             error: Option<&'a RawValue>,
         }
         let body = &without_mark(body);
-        let completion: Completion<'_> = serde_json::from_slice(body)
+        let Object(completion): Object<Completion<'_>> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is not a chat completion ({error})")))?;
-        let choice = completion
+        let Object(choice) = completion
             .choices
             .and_then(|choices| choices.into_iter().next())
             .ok_or_else(|| Unreadable("it has no choices".into()))?;
@@ -132,16 +132,17 @@ impl Wire for OpenAi {
         let raw = choice.message.ok_or_else(|| Unreadable("it has no choices[0].message".into()))?;
         readable_raw(raw)
             .map_err(|error| Unreadable(format!("its choices[0].message cannot be used ({error})")))?;
-        let read: Assistant<'_> = serde_json::from_str(raw.get())
+        let Object(read): Object<Assistant<'_>> = serde_json::from_str(raw.get())
             .map_err(|error| Unreadable(format!("its choices[0].message is no message ({error})")))?;
         let asked = read.tool_calls.unwrap_or_default();
-        let all_named = asked.iter().all(|call| call.id.as_ref().is_some_and(|id| !id.as_str().is_empty()));
+        let all_named =
+            asked.iter().all(|Object(call)| call.id.as_ref().is_some_and(|id| !id.as_str().is_empty()));
         // An entry that is no function call is a call of no known tool: it is answered too.
         let calls: Vec<ModelCall> = asked
             .into_iter()
             .enumerate()
-            .map(|(at, call)| {
-                let function = call.function.unwrap_or_default();
+            .map(|(at, Object(call))| {
+                let Object(function) = call.function.unwrap_or_default();
                 let id = call.id.map(|id| id.0.into_owned()).filter(|id| !id.is_empty());
                 call_from_json(
                     id.unwrap_or_else(|| generated_id(turn, at)),
@@ -258,7 +259,7 @@ struct Assistant<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Vec<Object<Call<'a>>>>,
     #[serde(borrow, default)]
     refusal: Option<Text<'a>>,
 }
@@ -268,7 +269,7 @@ struct Call<'a> {
     #[serde(borrow, default)]
     id: Option<Text<'a>>,
     #[serde(borrow, default)]
-    function: Option<Function<'a>>,
+    function: Option<Object<Function<'a>>>,
 }
 
 #[derive(Default, Deserialize)]

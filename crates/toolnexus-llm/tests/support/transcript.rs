@@ -26,7 +26,8 @@ pub(crate) fn call_ids(style: Style, message: &Value) -> Vec<String> {
 
 /// A call or result of Gemini's, which may lack an id.
 fn id_or_name(value: &Value) -> String {
-    value.get("id").unwrap_or(&value["name"]).as_str().expect("a name").to_owned()
+    let id = value.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    id.unwrap_or_else(|| value["name"].as_str().expect("a name")).to_owned()
 }
 
 /// The ids that the results after an assistant message answer, and how many messages they take.
