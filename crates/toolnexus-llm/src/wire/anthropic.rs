@@ -16,7 +16,7 @@ use stream::AnthropicStream;
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Object, Text};
+use super::lenient::{Count, Object, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, entries_of, with_content};
 use super::system::hoist_system;
 use super::{
@@ -204,7 +204,7 @@ fn repaired(content: &RawValue, calls: &[ModelCall]) -> String {
     let is_blank = |block: &Value| match block.get("text") {
         Some(Value::String(text)) => text.is_empty(),
         // A list of texts, as some servers write it.
-        Some(Value::Array(_)) => false,
+        Some(Value::Array(texts)) => texts.iter().filter_map(part_text).all(str::is_empty),
         _ => true,
     };
     let mut blocks: Vec<Value> = serde_json::from_str(content.get()).unwrap_or_default();

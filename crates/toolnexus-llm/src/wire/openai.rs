@@ -153,9 +153,8 @@ impl Wire for OpenAi {
             .collect();
         let refusal = read.refusal.map(|refusal| refusal.0.into_owned()).filter(|text| !text.is_empty());
         let content = read.content.and_then(content_text);
-        let empty = read.content.is_none_or(|content| content.get() == "null");
-        let says_nothing = empty && calls.is_empty() && refusal.is_none();
-        let has_role = read.role.is_some_and(|role| !role.as_str().is_empty());
+        let says_nothing = content.is_none() && calls.is_empty() && refusal.is_none();
+        let has_role = read.role.is_some_and(|role| role.as_str() == "assistant");
         let message = if has_role && all_named && !says_nothing {
             // The provider's own bytes, shared with the response body.
             Message::of_model(body.slice_ref(raw.get().as_bytes()))
@@ -306,11 +305,12 @@ fn read_usage(usage: &RawValue) -> Usage {
     .with_total()
 }
 
-/// The text of a content: a string, or the text parts of an array.
+/// The text of a content: a string, or the text parts of an array. `None` for anything else, and
+/// for an empty array, which no provider reads back.
 fn content_text(content: &RawValue) -> Option<String> {
     match serde_json::from_str::<Value>(content.get()).ok()? {
         Value::String(text) => Some(text),
-        Value::Array(parts) => Some(parts.iter().filter_map(part_text).collect()),
+        Value::Array(parts) if !parts.is_empty() => Some(parts.iter().filter_map(part_text).collect()),
         _ => None,
     }
 }
@@ -322,14 +322,12 @@ fn message_of(error: &RawValue) -> String {
         .into_owned()
 }
 
-/// A message that providers would not read back as it is: its role is added, one that says
+/// A message that providers would not read back as it is: its role is set, one that says
 /// nothing gets an empty text, and its calls get the ids that their results name.
 fn repaired(raw: &RawValue, says_nothing: bool, calls: &[ModelCall]) -> Message {
     let mut value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
     if let Value::Object(map) = &mut value {
-        if map.get("role").and_then(Value::as_str).is_none_or(str::is_empty) {
-            map.insert("role".into(), "assistant".into());
-        }
+        map.insert("role".into(), "assistant".into());
         if says_nothing {
             map.insert("content".into(), "".into());
         }
