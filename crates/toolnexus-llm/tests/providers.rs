@@ -17,6 +17,8 @@ mod errors;
 mod gateways;
 #[path = "providers/gemini.rs"]
 mod gemini;
+#[path = "providers/mutated.rs"]
+mod mutated;
 #[path = "providers/openai.rs"]
 mod openai;
 #[path = "providers/recorded.rs"]

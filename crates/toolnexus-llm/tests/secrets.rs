@@ -273,3 +273,24 @@ fn the_watch_is_awake() {
     span.record("later", KEY);
     assert_eq!(seen.lock().unwrap().len(), 4, "{:?}", seen.lock().unwrap());
 }
+
+// CLIENT-109: what is logged of an error answer is cut and redacted like its message
+#[tokio::test(start_paused = true)]
+async fn no_log_line_holds_a_raw_error_body() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&seen);
+    let watcher = Watcher(move |line: &str| told.lock().unwrap().push(line.to_owned()));
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(watcher));
+    for style in STYLES {
+        // Not sent here, so that nothing replaces it: only the cut keeps it out of the message.
+        let body = format!("{}{HEADER_SECRET}", "x".repeat(300));
+        let answers = (0..3).map(|_| Answer::status(503, &[], body.clone()));
+        let double = Double::new(answers);
+        let client = create_client(ClientOptions { retries: Some(2), ..double.options(style) });
+        let error = client.run("hi", &Toolkit::default()).await.unwrap_err();
+        assert!(!error.to_string().contains(HEADER_SECRET), "{error}");
+        assert!(matches!(&error, ClientError::Provider(error) if error.body == body));
+        assert_eq!(double.count(), 3);
+    }
+    assert!(seen.lock().unwrap().is_empty(), "{:?}", seen.lock().unwrap());
+}

@@ -16,7 +16,7 @@ use stream::AnthropicStream;
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Text};
+use super::lenient::{Count, Object, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, entries_of, with_content};
 use super::system::hoist_system;
 use super::{
@@ -139,18 +139,18 @@ impl Wire for Anthropic {
             input: Option<&'a RawValue>,
         }
         let body = &without_mark(body);
-        let answer: Answer<'_> = serde_json::from_slice(body)
+        let Object(answer): Object<Answer<'_>> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is not a message ({error})")))?;
         let raw = answer.content.ok_or_else(|| Unreadable("it has no content".into()))?;
         readable_raw(raw).map_err(|error| Unreadable(format!("its content cannot be used ({error})")))?;
-        let blocks: Vec<Block<'_>> = serde_json::from_str(raw.get())
+        let blocks: Vec<Object<Block<'_>>> = serde_json::from_str(raw.get())
             .map_err(|error| Unreadable(format!("its content is no list of blocks ({error})")))?;
         let mut text = String::new();
         let mut calls = Vec::new();
         // Whether the content can be read back as it is: named calls, no empty text.
         let mut usable = true;
         let mut kept = 0;
-        for block in blocks {
+        for Object(block) in blocks {
             kept += 1;
             match block.kind.as_str() {
                 "text" => match block.text.as_ref().map(Text::as_str).unwrap_or_default() {
@@ -205,10 +205,14 @@ impl Wire for Anthropic {
 /// name, and empty texts are left out.
 fn repaired(content: &RawValue, calls: &[ModelCall]) -> String {
     let is_kind = |block: &Value, kind: &str| block.get("type").is_some_and(|given| given == kind);
-    let says_something =
-        |block: &Value| block.get("text").and_then(Value::as_str).is_some_and(|t| !t.is_empty());
+    let is_blank = |block: &Value| match block.get("text") {
+        Some(Value::String(text)) => text.is_empty(),
+        // A list of texts, as some servers write it.
+        Some(Value::Array(texts)) => texts.iter().filter_map(part_text).all(str::is_empty),
+        _ => true,
+    };
     let mut blocks: Vec<Value> = serde_json::from_str(content.get()).unwrap_or_default();
-    blocks.retain(|block| !is_kind(block, "text") || says_something(block));
+    blocks.retain(|block| !(is_kind(block, "text") && is_blank(block)));
     let uses = blocks.iter_mut().filter(|block| is_kind(block, "tool_use"));
     for (block, call) in uses.filter_map(Value::as_object_mut).zip(calls) {
         block.insert("id".into(), call.id.clone().into());

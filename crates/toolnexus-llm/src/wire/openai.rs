@@ -17,7 +17,7 @@ use stream::OpenAiStream;
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Text, part_text};
+use super::lenient::{Count, Object, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
 use super::{
     Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
@@ -106,7 +106,7 @@ impl Wire for OpenAi {
         #[derive(Deserialize)]
         struct Completion<'a> {
             #[serde(borrow, default)]
-            choices: Option<Vec<Choice<'a>>>,
+            choices: Option<Vec<Object<Choice<'a>>>>,
             #[serde(borrow, default)]
             usage: Option<&'a RawValue>,
         }
@@ -120,9 +120,9 @@ impl Wire for OpenAi {
             error: Option<&'a RawValue>,
         }
         let body = &without_mark(body);
-        let completion: Completion<'_> = serde_json::from_slice(body)
+        let Object(completion): Object<Completion<'_>> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is not a chat completion ({error})")))?;
-        let choice = completion
+        let Object(choice) = completion
             .choices
             .and_then(|choices| choices.into_iter().next())
             .ok_or_else(|| Unreadable("it has no choices".into()))?;
@@ -132,16 +132,17 @@ impl Wire for OpenAi {
         let raw = choice.message.ok_or_else(|| Unreadable("it has no choices[0].message".into()))?;
         readable_raw(raw)
             .map_err(|error| Unreadable(format!("its choices[0].message cannot be used ({error})")))?;
-        let read: Assistant<'_> = serde_json::from_str(raw.get())
+        let Object(read): Object<Assistant<'_>> = serde_json::from_str(raw.get())
             .map_err(|error| Unreadable(format!("its choices[0].message is no message ({error})")))?;
         let asked = read.tool_calls.unwrap_or_default();
-        let all_named = asked.iter().all(|call| call.id.as_ref().is_some_and(|id| !id.as_str().is_empty()));
+        let all_named =
+            asked.iter().all(|Object(call)| call.id.as_ref().is_some_and(|id| !id.as_str().is_empty()));
         // An entry that is no function call is a call of no known tool: it is answered too.
         let calls: Vec<ModelCall> = asked
             .into_iter()
             .enumerate()
-            .map(|(at, call)| {
-                let function = call.function.unwrap_or_default();
+            .map(|(at, Object(call))| {
+                let Object(function) = call.function.unwrap_or_default();
                 let id = call.id.map(|id| id.0.into_owned()).filter(|id| !id.is_empty());
                 call_from_json(
                     id.unwrap_or_else(|| generated_id(turn, at)),
@@ -152,9 +153,8 @@ impl Wire for OpenAi {
             .collect();
         let refusal = read.refusal.map(|refusal| refusal.0.into_owned()).filter(|text| !text.is_empty());
         let content = read.content.and_then(content_text);
-        let empty = read.content.is_none_or(|content| content.get() == "null");
-        let says_nothing = empty && calls.is_empty() && refusal.is_none();
-        let has_role = read.role.is_some_and(|role| !role.as_str().is_empty());
+        let says_nothing = content.is_none() && calls.is_empty() && refusal.is_none();
+        let has_role = read.role.is_some_and(|role| role.as_str() == "assistant");
         let message = if has_role && all_named && !says_nothing {
             // The provider's own bytes, shared with the response body.
             Message::of_model(body.slice_ref(raw.get().as_bytes()))
@@ -262,7 +262,7 @@ struct Assistant<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Vec<Object<Call<'a>>>>,
     #[serde(borrow, default)]
     refusal: Option<Text<'a>>,
 }
@@ -272,7 +272,7 @@ struct Call<'a> {
     #[serde(borrow, default)]
     id: Option<Text<'a>>,
     #[serde(borrow, default)]
-    function: Option<Function<'a>>,
+    function: Option<Object<Function<'a>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -309,11 +309,12 @@ fn read_usage(usage: &RawValue) -> Usage {
     .with_total()
 }
 
-/// The text of a content: a string, or the text parts of an array.
+/// The text of a content: a string, or the text parts of an array. `None` for anything else, and
+/// for an empty array, which no provider reads back.
 fn content_text(content: &RawValue) -> Option<String> {
     match serde_json::from_str::<Value>(content.get()).ok()? {
         Value::String(text) => Some(text),
-        Value::Array(parts) => Some(parts.iter().filter_map(part_text).collect()),
+        Value::Array(parts) if !parts.is_empty() => Some(parts.iter().filter_map(part_text).collect()),
         _ => None,
     }
 }
@@ -325,14 +326,12 @@ fn message_of(error: &RawValue) -> String {
         .into_owned()
 }
 
-/// A message that providers would not read back as it is: its role is added, one that says
+/// A message that providers would not read back as it is: its role is set, one that says
 /// nothing gets an empty text, and its calls get the ids that their results name.
 fn repaired(raw: &RawValue, says_nothing: bool, calls: &[ModelCall]) -> Message {
     let mut value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
     if let Value::Object(map) = &mut value {
-        if map.get("role").and_then(Value::as_str).is_none_or(str::is_empty) {
-            map.insert("role".into(), "assistant".into());
-        }
+        map.insert("role".into(), "assistant".into());
         if says_nothing {
             map.insert("content".into(), "".into());
         }

@@ -8,24 +8,14 @@ use toolnexus_core::Toolkit;
 use toolnexus_llm::{Style, create_client};
 use toolnexus_testkit::model::Reply;
 
-use crate::recorded::{folder, read, style_of, toolkit};
+use crate::recorded::{files, is_stream, read, style_of, toolkit};
 use crate::support::double::{Answer, Double};
 use crate::support::{drain, options, reply, server, within};
 
 /// All recorded streams, those that end with an error among them.
 fn streams() -> &'static [String] {
     static STREAMS: OnceLock<Vec<String>> = OnceLock::new();
-    STREAMS.get_or_init(|| {
-        let providers = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
-        let files = providers.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).unwrap());
-        let mut names: Vec<String> = files
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|kind| kind == "sse"))
-            .map(|path| path.strip_prefix(folder()).unwrap().to_str().unwrap().replace('\\', "/"))
-            .collect();
-        names.sort();
-        names
-    })
+    STREAMS.get_or_init(|| files().into_iter().filter(|file| is_stream(file)).collect())
 }
 
 /// All that a consumer hears: the events as JSON, and the error.

@@ -16,8 +16,20 @@ use crate::support::tools::fixed;
 use crate::support::{KEY, deltas, done, drain, options, reply, server, transcript, within};
 
 /// The folder of all recorded answers.
-pub(crate) fn folder() -> PathBuf {
+fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/providers")
+}
+
+/// All recorded answers, as they are called here.
+pub(crate) fn files() -> Vec<String> {
+    let providers = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let files = providers.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).unwrap());
+    let mut names: Vec<String> = files
+        .map(|entry| entry.unwrap().path())
+        .map(|path| path.strip_prefix(folder()).unwrap().to_str().unwrap().replace('\\', "/"))
+        .collect();
+    names.sort();
+    names
 }
 
 /// A recorded answer's bytes.

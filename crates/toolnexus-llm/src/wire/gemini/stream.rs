@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::{Candidate, GenerateContent, ModelContent, ModelPart, read_usage};
 use crate::readable::readable;
 use crate::run::{ModelAnswer, ModelCall};
+use crate::wire::lenient::Object;
 use crate::wire::{Flow, InStreamError, StreamDecoder, ended_early};
 use crate::{ClientError, FinishReason, Message, Usage};
 
@@ -65,12 +66,12 @@ impl GeminiStream {
     }
 
     fn content(&mut self, raw: &RawValue, on_text: &mut dyn FnMut(&str)) -> Result<(), serde_json::Error> {
-        let content: ModelContent<'_> = serde_json::from_str(raw.get())?;
+        let Object(content): Object<ModelContent<'_>> = serde_json::from_str(raw.get())?;
         content.parts.unwrap_or_default().into_iter().try_for_each(|part| self.part(part, on_text))
     }
 
     fn part(&mut self, raw: &RawValue, on_text: &mut dyn FnMut(&str)) -> Result<(), serde_json::Error> {
-        let part: ModelPart<'_> = serde_json::from_str(raw.get())?;
+        let Object(part): Object<ModelPart<'_>> = serde_json::from_str(raw.get())?;
         let text = part.answer_text();
         if !text.is_empty() {
             self.text.push_str(text);
@@ -128,7 +129,7 @@ impl StreamedPart {
 impl StreamDecoder for GeminiStream {
     fn data(&mut self, payload: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<Flow, InStreamError> {
         // What is not JSON, or no response, is a comment of some proxy.
-        let Ok(response) = serde_json::from_slice::<GenerateContent<'_>>(payload) else {
+        let Ok(Object(response)) = serde_json::from_slice::<Object<GenerateContent<'_>>>(payload) else {
             return Ok(Flow::More);
         };
         if response.error.is_some() {
@@ -139,10 +140,10 @@ impl StreamDecoder for GeminiStream {
             self.usage = read_usage(usage);
         }
         let mut candidates = response.candidates.unwrap_or_default().into_iter();
-        let is_ours = |candidate: &Candidate<'_>| {
+        let is_ours = |Object(candidate): &Object<Candidate<'_>>| {
             candidate.index.is_none_or(|index| *self.candidate.get_or_insert(index.0) == index.0)
         };
-        let Some(candidate) = candidates.find(is_ours) else { return Ok(Flow::More) };
+        let Some(Object(candidate)) = candidates.find(is_ours) else { return Ok(Flow::More) };
         if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
             self.finish_reason = Some(reason.0.into_owned());
         }
