@@ -5,6 +5,8 @@
 //! `ClientOptions::on_metric` as a [`MetricEvent`]. Events hold no payloads, prompts or keys.
 
 mod registry;
+#[cfg(test)]
+mod tests;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

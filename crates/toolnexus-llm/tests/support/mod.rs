@@ -1,6 +1,7 @@
 //! What the tests of the client share: styles, tools, a transport double, waits with a limit.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod boundary;
 pub(crate) mod double;
 pub(crate) mod hooks;
 pub(crate) mod log;
