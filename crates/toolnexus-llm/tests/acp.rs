@@ -156,7 +156,7 @@ async fn the_mode_can_be_set() {
     let stubborn = AcpFixture::new().instead("session/set_mode", [Step::error(-32602, "no such mode")]);
     let agent = start(stubborn, patient()).await.unwrap();
     let error = within(agent.set_mode("code")).await.unwrap_err();
-    assert!(error.to_string().contains("refused session/set_mode: no such mode (code -32602)"), "{error}");
+    assert!(error.to_string().contains("failed at session/set_mode: no such mode (code -32602)"), "{error}");
 }
 
 // CLIENT-136, CLIENT-140: the first turn says everything, later ones only what is new; two runs
@@ -617,6 +617,17 @@ async fn an_agent_that_dies_in_a_turn_says_why() {
     }
 }
 
+// CLIENT-140: bytes that are no text end the connection at once, and the agent
+#[tokio::test]
+async fn an_agent_that_writes_no_text_is_given_up() {
+    let fixture = AcpFixture::new().turn([Step::Bytes(b"{\"a\": \"\xff\xfe\"}\n".to_vec())]);
+    let (agent, noted) = noted(fixture, patient()).await;
+    let error = within(agent.prompt("go")).await.unwrap_err();
+    let AcpError::Ended { exit, .. } = &error else { panic!("{error:?}") };
+    assert!(exit.starts_with("wrote what cannot be read: "), "{exit}");
+    gone(noted.ledger.started().await.unwrap().0).await;
+}
+
 // CLIENT-140, CLIENT-145: what was told stays told when the agent then dies
 #[tokio::test]
 async fn a_stream_tells_of_the_death() {
@@ -664,16 +675,16 @@ async fn noise_holds_nothing_up() {
     assert_eq!(within(agent.prompt("go")).await.unwrap(), "fine");
 }
 
-// CLIENT-140: what an agent refuses
+// CLIENT-140: what an agent answers with an error
 #[tokio::test]
-async fn refusals_are_told() {
+async fn failures_are_told() {
     let fixture = AcpFixture::new().instead("session/new", [Step::error(-32000, "Authentication required")]);
     let error = start(fixture, patient()).await.unwrap_err();
-    assert!(matches!(&error, AcpError::Refused { method: "session/new", code: -32000, .. }), "{error:?}");
+    assert!(matches!(&error, AcpError::Failed { method: "session/new", code: -32000, .. }), "{error:?}");
 
     let fixture = AcpFixture::new().instead("initialize", [Step::result(json!({"protocolVersion": 7}))]);
     let text = start(fixture, patient()).await.unwrap_err().to_string();
-    assert!(text.contains("version"), "{text}");
+    assert!(text.contains("failed at initialize") && text.contains("protocol version 7"), "{text}");
 
     let fixture = AcpFixture::new()
         .turn([acp::message("half"), Step::error(-32603, "overloaded")])
@@ -681,7 +692,7 @@ async fn refusals_are_told() {
     let (agent, _noted) = noted(fixture, patient()).await;
     let error = within(client(&agent).run("go", &Toolkit::default())).await.unwrap_err().to_string();
     assert!(error.starts_with("the in-process model failed: the ACP agent"), "{error}");
-    assert!(error.ends_with("refused session/prompt: overloaded (code -32603)"), "{error}");
+    assert!(error.ends_with("failed at session/prompt: overloaded (code -32603)"), "{error}");
     assert_eq!(within(agent.prompt("again")).await.unwrap(), "whole", "the session goes on");
 }
 

@@ -28,6 +28,8 @@
 //! * [`create_client`] makes a model client, [`create_in_process_client`] one whose model is a
 //!   function of yours; [`client`] has their runs, streams, stores and errors.
 //! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
+//! * `acp`, with the feature of that name, makes a model of an agent that speaks the Agent Client
+//!   Protocol.
 //! * [`content`] puts images, files and audio into a prompt or a tool's result.
 //! * [`adapters`] writes the tool array of each provider, for a loop of your own.
 //! * A tool that needs a person returns [`pending`]; `wait_for` answers it.

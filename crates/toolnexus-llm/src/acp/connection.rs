@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::permission::{PermissionRequest, Permissions, outcome};
 use super::process::{AgentState, Pipes};
-use super::session::{CurrentTurn, Session, Turn, refusal};
+use super::session::{CurrentTurn, Session, Turn, failure};
 use super::{AcpError, AcpOptions};
 
 /// How long a line of an agent may be.
@@ -115,13 +115,9 @@ async fn open(
     // The default capabilities: neither files nor terminals.
     let mut hello = InitializeRequest::new(ProtocolVersion::V1);
     hello.client_info = Some(Implementation::new("toolnexus", env!("CARGO_PKG_VERSION")));
-    let welcome = match connection.send_request(hello).block_task().await {
-        Ok(welcome) => welcome,
-        Err(error) => return refusal(command, "initialize", error).map(Err),
-    };
-    if welcome.protocol_version != ProtocolVersion::V1 {
-        let version = welcome.protocol_version.to_string();
-        return Some(Err(AcpError::Version { command: command.to_owned(), version }));
+    // An answer in another version of the protocol comes as an error.
+    if let Err(error) = connection.send_request(hello).block_task().await {
+        return failure(command, "initialize", error).map(Err);
     }
     let cwd = match &options.cwd {
         Some(cwd) => std::path::absolute(cwd),
@@ -141,7 +137,7 @@ async fn open(
             command: command.to_owned(),
             timeout: options.prompt_timeout(),
         })),
-        Err(error) => refusal(command, "session/new", error).map(Err),
+        Err(error) => failure(command, "session/new", error).map(Err),
     }
 }
 
@@ -178,7 +174,11 @@ fn lines(
                     }
                     None
                 }
-                Err(error) => Some(Err(failed(error))),
+                Err(error) => {
+                    let error = failed(error);
+                    process.unreadable(error.to_string());
+                    Some(Err(error))
+                }
             };
             std::future::ready(kept)
         });
@@ -192,6 +192,6 @@ fn is_message(line: &str) -> bool {
 fn failed(error: LinesCodecError) -> io::Error {
     match error {
         LinesCodecError::Io(error) => error,
-        LinesCodecError::MaxLineLengthExceeded => io::Error::other("a line is over the limit"),
+        LinesCodecError::MaxLineLengthExceeded => io::Error::other("a line is longer than 64 MiB"),
     }
 }

@@ -28,24 +28,15 @@ pub enum AcpError {
         /// What it wrote instead, empty if nothing.
         said: String,
     },
-    /// The agent speaks another version of the protocol.
-    #[error(
-        "the ACP agent \"{command}\" speaks version {version} of the protocol, and only version 1 is spoken here"
-    )]
-    Version {
-        /// The command.
-        command: String,
-        /// The version it answered with.
-        version: String,
-    },
-    /// The agent answered a request with an error.
-    #[error("the ACP agent \"{command}\" refused {method}: {message} (code {code})")]
-    Refused {
+    /// The agent answered a request with an error, or in a way that cannot be used, such as another
+    /// version of the protocol.
+    #[error("the ACP agent \"{command}\" failed at {method}: {message} (code {code})")]
+    Failed {
         /// The command.
         command: String,
         /// The request.
         method: &'static str,
-        /// The agent's own words.
+        /// What is wrong, as a rule in the agent's own words.
         message: String,
         /// The JSON-RPC code; -32000 asks to sign in first.
         code: i32,

@@ -52,6 +52,8 @@ pub(super) struct AgentState {
     stderr: Mutex<Vec<u8>>,
     /// The first line of standard output that was no message.
     stray: Mutex<Option<String>>,
+    /// Why standard output cannot be read any further.
+    unreadable: Mutex<Option<String>>,
 }
 
 #[derive(Default)]
@@ -95,6 +97,7 @@ impl AgentProcess {
             end: watch::Sender::new(End::default()),
             stderr: Mutex::default(),
             stray: Mutex::default(),
+            unreadable: Mutex::default(),
         });
         let process = AgentProcess { state: Arc::clone(&state) };
         let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -151,19 +154,30 @@ impl AgentState {
         lock(&self.stray).get_or_insert_with(|| cut(line.trim(), LINE_SHOWN).into_owned());
     }
 
+    /// Keeps why standard output cannot be read any further.
+    pub(super) fn unreadable(&self, problem: impl Into<String>) {
+        lock(&self.unreadable).get_or_insert_with(|| problem.into());
+    }
+
     /// Waits a moment for an agent whose output has closed to be gone, and tells how it went.
     pub(super) async fn last_words(&self) -> AcpError {
+        let unreadable = lock(&self.unreadable).clone();
+        let exit = match unreadable {
+            Some(problem) => format!("wrote what cannot be read: {problem}"),
+            None => self.exit_text().await,
+        };
+        AcpError::Ended { command: self.command.clone(), exit, said: self.said() }
+    }
+
+    async fn exit_text(&self) -> String {
         let deadline = Instant::now() + EXIT_WAIT;
         let mut end = self.end.subscribe();
-        let exit = match timeout_at(deadline, end.wait_for(|end| end.exit.is_some())).await {
-            Ok(Ok(end)) => match end.exit.flatten() {
-                Some(status) => status_text(status),
-                None => "ended".to_owned(),
-            },
+        let text = match timeout_at(deadline, end.wait_for(|end| end.exit.is_some())).await {
+            Ok(Ok(end)) => end.exit.flatten().map_or_else(|| "ended".to_owned(), status_text),
             _ => "closed its standard output".to_owned(),
         };
         let _ = timeout_at(deadline, end.wait_for(|end| end.drained)).await;
-        AcpError::Ended { command: self.command.clone(), exit, said: self.said() }
+        text
     }
 
     /// An agent that is still there but has opened no session.
@@ -279,4 +293,20 @@ fn end_of(text: &str, limit: usize) -> &str {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        // CLIENT-140: the tail that an error shows is never longer, and is cut between characters
+        #[test]
+        fn the_end_of_a_text_is_its_last_characters(text in "\\PC{0,30}", limit in 0_usize..40) {
+            let characters: Vec<char> = text.chars().collect();
+            let expected: String = characters[characters.len().saturating_sub(limit)..].iter().collect();
+            prop_assert_eq!(end_of(&text, limit), expected);
+        }
+    }
 }

@@ -150,7 +150,7 @@ impl Session {
                 }
                 Ok(Err(error)) => {
                     current.end();
-                    match self.refusal("session/prompt", error) {
+                    match self.failure("session/prompt", error) {
                         Some(error) => Err(error),
                         // The caller learns from the connection's end why it is over.
                         None => return,
@@ -174,7 +174,7 @@ impl Session {
         let answer = self.connection.send_request(request).block_task();
         match tokio::time::timeout(self.timeout, answer).await {
             Ok(Ok(_)) => Some(Ok(())),
-            Ok(Err(error)) => self.refusal("session/set_mode", error).map(Err),
+            Ok(Err(error)) => self.failure("session/set_mode", error).map(Err),
             Err(_) => Some(Err(self.early(&Early::TooLong))),
         }
     }
@@ -189,13 +189,13 @@ impl Session {
         }
     }
 
-    fn refusal(&self, method: &'static str, error: agent_client_protocol::Error) -> Option<AcpError> {
-        refusal(&self.command, method, error)
+    fn failure(&self, method: &'static str, error: agent_client_protocol::Error) -> Option<AcpError> {
+        failure(&self.command, method, error)
     }
 }
 
 /// An agent's error answer; `None` when there was no answer because the connection is over.
-pub(super) fn refusal(
+pub(super) fn failure(
     command: &str,
     method: &'static str,
     error: agent_client_protocol::Error,
@@ -211,7 +211,7 @@ pub(super) fn refusal(
         None => error.message,
     };
     let message = toolnexus_core::redact::cut(&message, crate::ERROR_BODY_CAP).into_owned();
-    Some(AcpError::Refused { command: command.to_owned(), method, message, code: error.code.value() })
+    Some(AcpError::Failed { command: command.to_owned(), method, message, code: error.code.value() })
 }
 
 /// Waits for work no longer than until the token fires or the deadline is over.
@@ -237,5 +237,51 @@ async fn until<T>(
         () = cancelled => Err(Early::Cancelled),
         done = work => Ok(done),
         () = too_long => Err(Early::TooLong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn chunk(kind: &str, text: &str) -> Value {
+        json!({"update": {"sessionUpdate": kind, "content": {"type": "text", "text": text}}})
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        // CLIENT-140, CLIENT-145: the reply is the message's pieces in order, whatever is between
+        // them and before and after the turn; each piece with text is told once
+        #[test]
+        fn a_reply_is_the_pieces_of_the_message(
+            pieces in prop::collection::vec(("(?s).{0,6}", any::<bool>()), 0..12),
+        ) {
+            let current = CurrentTurn::default();
+            current.update(&chunk("agent_message_chunk", "before"));
+            let (sender, mut told) = mpsc::unbounded_channel();
+            current.begin(Some(sender));
+            let over = current.over().unwrap();
+            for (text, is_thought) in &pieces {
+                let kind = if *is_thought { "agent_thought_chunk" } else { "agent_message_chunk" };
+                current.update(&chunk(kind, text));
+            }
+            prop_assert!(!over.is_cancelled());
+            let reply = current.end();
+            prop_assert!(over.is_cancelled() && current.over().is_none());
+            current.update(&chunk("agent_message_chunk", "after"));
+
+            let said: Vec<String> =
+                pieces.into_iter().filter(|(_, is_thought)| !is_thought).map(|(text, _)| text).collect();
+            prop_assert_eq!(reply, said.concat());
+            let mut seen = Vec::new();
+            while let Ok(piece) = told.try_recv() {
+                seen.push(piece);
+            }
+            prop_assert_eq!(seen, said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>());
+        }
     }
 }
