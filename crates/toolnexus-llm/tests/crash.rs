@@ -3,7 +3,14 @@
 //! The child is this test binary itself, with a script of twelve tool calls: side by side, one after the
 //! other, one that asks somebody. Each tool writes a ledger of what it did. `TOOLNEXUS_CRASH_KILLS` says
 //! how many kills at random instants there are; 60 without it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests; the child speaks to its parent over stdout"
+)]
 
 mod support;
 

@@ -304,7 +304,10 @@ where
         }),
         "after_llm" => hooks.with_after_llm(move |_| {
             let effect = effect();
-            async { Ok(effect.await) }
+            async {
+                effect.await;
+                Ok(())
+            }
         }),
         "before_tool" => hooks.with_before_tool(move |_| {
             let effect = effect();
