@@ -16,7 +16,7 @@ async fn a_log_in_memory_keeps_its_promises() {
     run_log_suite(async || MemoryRunLog::default()).await;
 }
 
-// RUN-9, RUN-11, RUN-12, RUN-13, RUN-28, RUN-32, case 10
+// RUN-9, RUN-11, RUN-12, RUN-28, RUN-32, case 10
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_in_files_keeps_its_promises() {
     let temporary = tempfile::tempdir().unwrap();
