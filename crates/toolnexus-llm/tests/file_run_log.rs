@@ -80,11 +80,11 @@ fn nine() -> Vec<RunEvent> {
         started("a"),
         RunEvent::ToolsReplaced { names: vec!["x".into()] },
         RunEvent::ModelAnswered(answer),
-        RunEvent::Resumed {},
+        RunEvent::Resumed { model: None },
         failed("one\ntwo"),
         RunEvent::ToolStarted { indices: vec![0], args: vec![Args::default()], media: vec![] },
         RunEvent::ToolFinished { index: 0, result: Arc::new(ToolResult::success("é")) },
-        RunEvent::Resumed {},
+        RunEvent::Resumed { model: None },
         failed("the end"),
     ]
 }
@@ -472,7 +472,13 @@ async fn append_until(log: &FileRunLog, name: &str, count: usize) {
     let mut at = 0;
     for number in 0..count {
         loop {
-            match log.append("shared", at, &[failed(format!("{name} {number}")), RunEvent::Resumed {}]).await
+            match log
+                .append(
+                    "shared",
+                    at,
+                    &[failed(format!("{name} {number}")), RunEvent::Resumed { model: None }],
+                )
+                .await
             {
                 Ok(()) => {
                     at += 2;
@@ -550,7 +556,7 @@ async fn two_processes_share_a_run() {
         let own: Vec<usize> = (0..EACH)
             .map(|number| events.iter().position(|e| *e == failed(format!("{name} {number}"))).unwrap())
             .collect();
-        assert!(own.is_sorted() && own.iter().all(|at| events[at + 1] == RunEvent::Resumed {}));
+        assert!(own.is_sorted() && own.iter().all(|at| events[at + 1] == RunEvent::Resumed { model: None }));
     }
 }
 

@@ -54,11 +54,11 @@ const SUFFIX: &str = ".jsonl";
 /// # let temporary = tempfile::tempdir().unwrap();
 /// # let dir = temporary.path().join("runs");
 /// let log = FileRunLog::open(&dir)?;
-/// log.append("a", 0, &[RunEvent::Resumed {}]).await?;
+/// log.append("a", 0, &[RunEvent::Resumed { model: None }]).await?;
 ///
 /// // Another time, in another process:
 /// let log = FileRunLog::open(&dir)?;
-/// assert_eq!(log.read("a", 0).await?, [RunEvent::Resumed {}]);
+/// assert_eq!(log.read("a", 0).await?, [RunEvent::Resumed { model: None }]);
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]

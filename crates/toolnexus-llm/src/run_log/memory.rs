@@ -19,9 +19,9 @@ use crate::run::RunEvent;
 /// use toolnexus_llm::run_log::{MemoryRunLog, RunLog, RunLogError};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), RunLogError> {
 /// let log = MemoryRunLog::default();
-/// log.append("a", 0, &[RunEvent::Resumed {}]).await?;
+/// log.append("a", 0, &[RunEvent::Resumed { model: None }]).await?;
 /// assert!(matches!(log.append("a", 0, &[]).await, Err(RunLogError::Conflict { len: 1, .. })));
-/// assert_eq!(log.read("a", 0).await?, [RunEvent::Resumed {}]);
+/// assert_eq!(log.read("a", 0).await?, [RunEvent::Resumed { model: None }]);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Default)]

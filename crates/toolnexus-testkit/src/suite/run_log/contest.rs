@@ -28,8 +28,9 @@ pub(super) async fn one_appender_wins<L: RunLog + 'static>(log: &Arc<L>, appende
         let results = tasks(appenders, |number| {
             let log = Arc::clone(log);
             async move {
-                let first = if at == 0 { started("a", "hi") } else { RunEvent::Resumed {} };
-                let events = vec![first, failed(&format!("{round}/{number}")), RunEvent::Resumed {}];
+                let first = if at == 0 { started("a", "hi") } else { RunEvent::Resumed { model: None } };
+                let events =
+                    vec![first, failed(&format!("{round}/{number}")), RunEvent::Resumed { model: None }];
                 (log.append("a", at, &events).await, events)
             }
         })

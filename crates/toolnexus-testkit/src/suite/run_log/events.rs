@@ -33,7 +33,7 @@ pub(super) fn called(names: &[&str]) -> RunEvent {
         id: format!("id-{name}"),
         name: (*name).to_owned(),
         args: Args::default(),
-        invalid: None,
+        ..Default::default()
     };
     answered(message, "", names.iter().map(call).collect())
 }
@@ -60,7 +60,7 @@ pub(super) fn tool_finished(index: usize, output: &str) -> RunEvent {
 pub(super) fn suspended(index: usize, id: &str) -> RunEvent {
     let request =
         Request { id: id.into(), kind: "input".into(), prompt: "Which city?".into(), ..Default::default() };
-    RunEvent::Suspended { index, request, output: "Input required".into() }
+    RunEvent::Suspended { index, request, output: "Input required".into(), in_doubt: false }
 }
 
 pub(super) fn tool_answered(id: &str) -> RunEvent {
@@ -98,7 +98,7 @@ pub(super) fn whole_run(run_id: &str) -> Vec<Vec<RunEvent>> {
         vec![tool_finished(1, "3")],
         vec![suspended(0, "sus-1")],
         vec![failed("the process was told to stop")],
-        vec![RunEvent::Resumed {}, tool_answered("sus-1"), tools_started(&[0])],
+        vec![RunEvent::Resumed { model: None }, tool_answered("sus-1"), tools_started(&[0])],
         vec![tool_finished(0, "Oslo")],
         vec![said("It is 3 in Oslo"), finished()],
     ]

@@ -78,7 +78,7 @@ pub(super) async fn gives_back_what_was_appended(log: &impl RunLog) {
 }
 
 pub(super) async fn conflicts_change_nothing(log: &impl RunLog) {
-    let events = [started("a", "hi"), failed("x"), RunEvent::Resumed {}];
+    let events = [started("a", "hi"), failed("x"), RunEvent::Resumed { model: None }];
     works(log.append("a", 0, &events).await, "an append of three events");
     for at in [0, 1, 2, 4, 5, u64::MAX] {
         for events in [&[][..], &[said("no")], &[said("no"), failed("no"), failed("no")]] {
