@@ -38,9 +38,9 @@ const ATTEMPTS: usize = 8;
 ///   [`save`](ConversationStore::save) has returned, the new one. Half-written files are never read,
 ///   and are deleted when the directory is opened again.
 /// * **Processes** can share a directory; of concurrent saves of one conversation the last wins.
-/// * **Futures.** Work happens on threads for blocking work, so a tokio runtime is needed. A save
-///   whose future was dropped happens as a whole or not at all; what this store is asked of the same
-///   conversation afterwards waits for it.
+/// * **Futures.** Work happens on threads for blocking work, so a tokio runtime is needed. What was
+///   asked of one conversation happens in the order in which the futures were polled first, and as a
+///   whole: one that is dropped later, or not polled again, stops nothing and holds up nobody.
 /// * **Privacy.** On Unix, files are created for their owner alone (mode 0600), and so is the
 ///   directory if it is not there yet (0700).
 ///

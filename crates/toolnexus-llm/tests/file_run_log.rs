@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs;
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::pin::Pin;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use futures::future::join_all;
 use proptest::prelude::*;
@@ -122,7 +123,7 @@ async fn a_line_is_an_event() {
     assert_eq!(places, ["1/1", "1/3", "2/3", "3/3", "1/1", "1/2", "2/2", "1/2", "2/2"]);
 }
 
-// RUN-9, RUN-13, case 7: wherever the file ends, whole appends are there and the rest is cut off
+// RUN-9, RUN-13, RUN-32, case 7: wherever the file ends, whole appends are there and the rest is cut off
 #[tokio::test]
 async fn a_file_cut_anywhere_has_its_whole_appends() {
     let (dir, log) = temporary();
@@ -150,7 +151,7 @@ async fn a_file_cut_anywhere_has_its_whole_appends() {
     }
 }
 
-// RUN-13, case 8: any byte of any line. A byte that became zero is a hole, which has its own test.
+// RUN-13, RUN-32, case 8: any byte of any line. A byte that became zero is a hole, which has its own test.
 #[tokio::test]
 async fn a_changed_byte_is_found_and_nothing_is_written_any_more() {
     let (dir, log) = temporary();
@@ -253,7 +254,7 @@ async fn holes_in_the_last_append_are_torn_and_elsewhere_damage() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..Default::default() })]
 
-    // RUN-9, RUN-10, RUN-13: whatever is appended and wherever the process dies, whole appends stay
+    // RUN-9, RUN-13: whatever is appended and wherever its file ends after a crash, whole appends stay
     #[test]
     fn random_appends_and_crashes(
         appends in prop::collection::vec((prop::collection::vec("[a-c\n\"☃\u{0}]{0,30}", 1..5), any::<Option<u16>>()), 1..12)
@@ -428,57 +429,40 @@ async fn nothing_is_appended_to_a_removed_file() {
     }
 }
 
-/// Polls a future once and drops it.
-fn begin_and_drop<T>(future: impl Future<Output = T>) -> bool {
-    let mut future = std::pin::pin!(future);
-    matches!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(_))
+fn poll_once<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) {
+    drop(future.poll(&mut Context::from_waker(Waker::noop())));
 }
 
-// RUN-9: a dropped append happens whole or not at all, and what follows waits for it
+// RUN-9: a dropped append happens as a whole, and what follows comes behind it
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropped_appends_are_whole() {
     let (_dir, log) = temporary();
-    let mut at = 0;
-    for round in 0..100 {
-        let events = vec![failed(format!("{round}")); 3];
-        begin_and_drop(log.append("a", at, &events));
-        // Nobody may append in between: the dropped one is over, or will never be.
-        let len = match log.append("a", at, &[]).await {
-            Ok(()) => at,
-            Err(error) => conflict_at(&Err(error)).unwrap(),
-        };
-        assert!(len == at || len == at + 3, "{at}, then {len}");
-        if len == at + 3 {
-            assert!(log.read("a", at).await.unwrap() == events);
-        }
-        log.append("a", len, &[failed("next")]).await.unwrap();
-        at = len + 1;
+    for round in 0..50 {
+        let at = round * 7;
+        let dropped = vec![failed(format!("dropped {round}")); 3];
+        poll_once(log.append("a", at, &dropped).as_mut());
+        poll_once(log.append("a", at + 3, &dropped).as_mut());
+        log.append("a", at + 6, &[failed("next")]).await.unwrap();
+        let there = log.read("a", at).await.unwrap();
+        assert!(there == [dropped.clone(), dropped, vec![failed("next")]].concat());
     }
-    // Work that began before the future was dropped was not stopped.
-    assert!(at > 300, "{at}");
 }
 
-// RUN-9: those that wait for their turn when they are dropped never happen
+// RUN-9: one that is not polled for a while holds up nobody, one that was never polled is nothing
 #[tokio::test]
-async fn appends_dropped_in_the_queue_do_not_happen() {
+async fn appends_depend_on_no_poll_but_the_first() {
     let (_dir, log) = temporary();
-    let first = [started("a")];
-    let (second, third) = ([failed("2")], [failed("3")]);
-    let mut context = Context::from_waker(Waker::noop());
-    let mut running = log.append("a", 0, &first);
-    let ended = running.as_mut().poll(&mut context).is_ready();
-    let dropped = begin_and_drop(log.append("a", 1, &second));
-    let mut last = log.append("a", 1, &third);
-    if !ended {
-        running.await.unwrap();
+    let (first, second, third) = ([started("a")], [failed("2")], [failed("3")]);
+    let mut polled = [log.append("a", 0, &first), log.append("a", 1, &second)];
+    let never = log.append("a", 2, &[]);
+    polled.iter_mut().for_each(|future| poll_once(future.as_mut()));
+    log.append("a", 2, &third).await.unwrap();
+    assert!(log.read("a", 0).await.unwrap() == [started("a"), failed("2"), failed("3")]);
+    for future in polled {
+        future.await.unwrap();
     }
-    assert!(!dropped);
-    let polled = last.as_mut().poll(&mut context);
-    match polled {
-        Poll::Ready(result) => result.unwrap(),
-        Poll::Pending => last.await.unwrap(),
-    }
-    assert!(log.read("a", 0).await.unwrap() == [started("a"), failed("3")]);
+    // It takes its place now, behind the others.
+    assert_eq!(conflict_at(&never.await), Some(3));
 }
 
 /// The environment variable by which a test finds itself in a second process.
@@ -507,32 +491,60 @@ async fn append_until(log: &FileRunLog, name: &str, count: usize) {
     }
 }
 
+/// This test again in a process of its own, which has said that it is ready. What it says later, and
+/// whether it ends well, is up to the caller.
+fn second_process(test: &str, dir: &TempDir) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, dir.path().join("runs"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while line != "ready\n" {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "the child ended too early");
+    }
+    (child, said)
+}
+
+/// In the second process: says that it is ready and waits for a line.
+fn ready() {
+    std::io::stdout().write_all(b"\nready\n").unwrap();
+    std::io::stdin().lock().read_line(&mut String::new()).unwrap();
+}
+
+// RUN-10
+#[tokio::test]
+async fn what_was_appended_survives_the_process() {
+    if let Some(dir) = std::env::var_os(CHILD) {
+        let log = FileRunLog::open(PathBuf::from(dir)).unwrap();
+        write_nine(&log).await;
+        ready();
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, _said) = second_process("what_was_appended_survives_the_process", &dir);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(anew(&dir).read("a", 0).await.unwrap() == nine());
+    anew(&dir).append("a", 9, &[failed("on")]).await.unwrap();
+}
+
 // RUN-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_share_a_run() {
     const EACH: usize = 40;
     if let Some(dir) = std::env::var_os(CHILD) {
         let log = FileRunLog::open(PathBuf::from(dir)).unwrap();
-        // Both begin at once: the parent has seen this line and answers with another.
-        std::io::stdout().write_all(b"\nready\n").unwrap();
-        std::io::stdin().lock().read_line(&mut String::new()).unwrap();
+        ready();
         append_until(&log, "child", EACH).await;
         return;
     }
     let (dir, log) = temporary();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "two_processes_share_a_run", "--nocapture"])
-        .env(CHILD, dir.path().join("runs"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    while line != "ready\n" {
-        line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0, "the child ended too early");
-    }
+    let (mut child, mut said) = second_process("two_processes_share_a_run", &dir);
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     append_until(&log, "parent", EACH).await;
     std::io::copy(&mut said, &mut std::io::sink()).unwrap();

@@ -16,7 +16,7 @@ async fn a_log_in_memory_keeps_its_promises() {
     run_log_suite(async || MemoryRunLog::default()).await;
 }
 
-// RUN-9, RUN-11, RUN-12, RUN-13, RUN-28, RUN-32, case 10
+// RUN-9, RUN-11, RUN-12, RUN-28, RUN-32, case 10
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_in_files_keeps_its_promises() {
     let temporary = tempfile::tempdir().unwrap();
@@ -42,12 +42,7 @@ fn started() -> RunEvent {
 }
 
 fn answered(calls: usize) -> RunEvent {
-    let call = |at: usize| ModelCall {
-        id: format!("c{at}"),
-        name: "t".into(),
-        args: Args::default(),
-        invalid: None,
-    };
+    let call = |at: usize| ModelCall { id: format!("c{at}"), name: "t".into(), ..Default::default() };
     RunEvent::ModelAnswered(ModelAnswer {
         message: None,
         text: "hello".into(),
@@ -68,7 +63,7 @@ fn tool_finished(index: usize) -> RunEvent {
 
 fn suspended(index: usize) -> RunEvent {
     let request = Request { id: format!("sus-{index}"), prompt: "Well?".into(), ..Default::default() };
-    RunEvent::Suspended { index, request, output: String::new() }
+    RunEvent::Suspended { index, request, output: String::new(), in_doubt: false }
 }
 
 fn tool_answered(index: usize) -> RunEvent {
@@ -88,18 +83,18 @@ fn a_summary_follows_the_run() {
     let steps: Vec<(RunEvent, RunSummaryStatus, u32, usize, &[&str])> = vec![
         (started(), Running, 0, 0, &[]),
         (failed(), Failed, 0, 0, &[]),
-        (RunEvent::Resumed {}, Running, 0, 0, &[]),
+        (RunEvent::Resumed { model: None }, Running, 0, 0, &[]),
         (answered(3), Running, 1, 0, &[]),
         (tools_started(&[0, 1, 2]), Running, 1, 0, &[]),
-        (suspended(2), Running, 1, 0, &[]),
-        (tool_finished(1), Running, 1, 1, &[]),
+        (suspended(2), Running, 1, 0, &["sus-2"]),
+        (tool_finished(1), Running, 1, 1, &["sus-2"]),
         // Nothing is running any more: whoever answers is waited for.
         (suspended(0), Pending, 1, 1, &["sus-0", "sus-2"]),
-        (failed(), Failed, 1, 1, &[]),
-        (RunEvent::Resumed {}, Pending, 1, 1, &["sus-0", "sus-2"]),
+        (failed(), Failed, 1, 1, &["sus-0", "sus-2"]),
+        (RunEvent::Resumed { model: None }, Pending, 1, 1, &["sus-0", "sus-2"]),
         // An answered call is to be run, which does not wait for the other answer.
-        (tool_answered(0), Running, 1, 1, &[]),
-        (tools_started(&[0]), Running, 1, 1, &[]),
+        (tool_answered(0), Running, 1, 1, &["sus-2"]),
+        (tools_started(&[0]), Running, 1, 1, &["sus-2"]),
         (tool_finished(0), Pending, 1, 2, &["sus-2"]),
         (tool_answered(2), Running, 1, 2, &[]),
         (tools_started(&[2]), Running, 1, 2, &[]),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::FutureExt as _;
 use tokio::sync::Semaphore;
+use tokio::task::unconstrained;
 
 /// The most pieces of work at once: each has some files open, and a process may have only so many.
 const THREADS: usize = 32;
@@ -14,10 +16,12 @@ const KEYS: usize = 4096;
 
 /// Runs blocking work with a state for each key, in the order in which it was asked for.
 ///
-/// A piece of work whose caller went away either never begins or runs to its end, and whoever asks
-/// next for the same key waits for that end. The state of a key is [`Default`] at first, and again
-/// when there are many keys and this one has had no work for a while: it can hold what is merely
-/// known, not what counts.
+/// Work has its place in the order from the first time its future is polled. From then on it depends
+/// on that future no more: whether its caller goes away, or is busy with something else, it is done,
+/// and whoever asks later for the same key comes after it.
+///
+/// The state of a key is [`Default`] at first, and again when there are many keys and this one has had
+/// no work for a while: it can hold what is merely known, not what counts.
 pub(crate) struct Queue<S> {
     lanes: Mutex<HashMap<String, Arc<tokio::sync::Mutex<S>>>>,
     threads: Arc<Semaphore>,
@@ -36,23 +40,25 @@ impl<S: Default + Send + 'static> Queue<S> {
         key: &str,
         work: impl FnOnce(&mut S) -> T + Send + 'static,
     ) -> io::Result<T> {
-        let mut state = self.lane(key).lock_owned().await;
-        // The guard goes with the work, so that the turn is over when the work is.
-        self.unordered(move || work(&mut state)).await
-    }
-
-    /// Runs work that belongs to no key.
-    pub(crate) async fn unordered<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<T> {
-        let permit = Arc::clone(&self.threads).acquire_owned().await.map_err(io::Error::other)?;
-        let work = move || {
-            let done = work();
-            drop(permit);
-            done
-        };
-        tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+        // Without a budget, so that the first poll takes the place in any case.
+        let mut turn = Box::pin(unconstrained(self.lane(key).lock_owned()));
+        let at_once = (&mut turn).now_or_never();
+        let threads = Arc::clone(&self.threads);
+        let task = tokio::spawn(async move {
+            let mut state = match at_once {
+                Some(state) => state,
+                None => turn.await,
+            };
+            let permit = threads.acquire_owned().await;
+            // The guard goes with the work, so that the turn is over when the work is.
+            let work = move || {
+                let done = work(&mut state);
+                drop((state, permit));
+                done
+            };
+            tokio::task::spawn_blocking(work).await
+        });
+        task.await.and_then(|done| done).map_err(io::Error::other)
     }
 
     fn lane(&self, key: &str) -> Arc<tokio::sync::Mutex<S>> {
@@ -71,6 +77,17 @@ impl<S: Default + Send + 'static> Queue<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn work_waits_for_no_caller() {
+        let queue = Queue::<Vec<u32>>::default();
+        let mut futures: Vec<_> = (0..200).map(|n| Box::pin(queue.run("key", move |s| s.push(n)))).collect();
+        // All are polled once. Some go away, some stay and are not polled again.
+        futures.iter_mut().for_each(|future| drop(future.now_or_never()));
+        futures.truncate(100);
+        let seen = queue.run("key", |state| state.clone()).await.unwrap();
+        assert_eq!(seen, (0..200).collect::<Vec<_>>());
+    }
 
     #[tokio::test]
     async fn idle_keys_are_forgotten_and_busy_ones_keep_their_turn() {

@@ -34,9 +34,9 @@ const SUFFIX: &str = ".jsonl";
 /// * **Processes.** Any number of processes can use one directory, on file systems with advisory
 ///   locks: whoever appends locks the file and looks how many events there are. Who holds a lock is
 ///   waited for.
-/// * **Futures.** Work happens on threads for blocking work, so a tokio runtime is needed. An append
-///   whose future was dropped happens as a whole or not at all; what this log is asked of the same
-///   run afterwards waits for it.
+/// * **Futures.** Work happens on threads for blocking work, so a tokio runtime is needed. What was
+///   asked of one run happens in the order in which the futures were polled first, and as a whole: one
+///   that is dropped later, or not polled again, stops nothing and holds up nobody.
 /// * **Cost.** An append costs what its events cost, however long the run is, as long as nobody
 ///   else writes to the file. A page of a list looks at the first line of every run and reads the
 ///   runs on the page; with a status in the filter it reads runs until the page is full.
@@ -113,8 +113,8 @@ impl RunLog for FileRunLog {
         Box::pin(async move {
             filter.after.as_deref().map_or(Ok(()), check_run_id)?;
             let dir = Arc::clone(&self.dir);
-            let listed = self.queue.unordered(move || list(&dir, &filter)).await;
-            listed.map_err(|error| failed("list", &self.dir, error))?
+            let listed = tokio::task::spawn_blocking(move || list(&dir, &filter)).await;
+            listed.map_err(|error| failed("list", &self.dir, io::Error::other(error)))?
         })
     }
 

@@ -32,7 +32,8 @@ pub trait RunLog: Send + Sync {
     /// Adds events behind the `at` that the run has: all of them or none.
     ///
     /// When it returns, the events survive a crash of the process and, for a log on disk, of the
-    /// machine. With `at` 0 the run is created. An implementation calls [`check_run_id`] first.
+    /// machine. With `at` 0 the run is created; an append of no events creates none, but `at` is
+    /// checked. An implementation calls [`check_run_id`] first.
     ///
     /// # Errors
     /// [`RunLogError::Conflict`] when the run does not have exactly `at` events,

@@ -104,7 +104,7 @@ pub(super) async fn keeps_and_pages_many_runs(log: &impl RunLog, count: usize) {
     let first = list(log, RunFilter::default()).await;
     assert!(first.len() == count.min(100), "a page without a limit has 100 runs, not {}", first.len());
     let mut paged: Vec<RunSummary> = Vec::new();
-    let limit = count / 7 + 1;
+    let limit = count / 4 + 1;
     loop {
         let after = paged.last().map(|run| run.run_id.clone());
         let page = list(log, RunFilter { after, limit, ..Default::default() }).await;
