@@ -121,6 +121,7 @@ async fn an_error_in_the_middle_of_a_stream_ends_it() {
         ("openai/error.sse", "The server had an error while processing your request"),
         ("openrouter/error.sse", "Provider disconnected unexpectedly"),
         ("anthropic/error.sse", "Overloaded"),
+        ("anthropic/gateway-error.sse", "Upstream idle timeout exceeded"),
         ("gemini/error.sse", "The model is overloaded"),
         ("vllm/error.sse", "EngineCore encountered an issue."),
     ] {
