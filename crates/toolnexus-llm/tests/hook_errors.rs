@@ -291,42 +291,17 @@ fn with_effect<F>(hook: &str, effect: impl Fn() -> F + Send + Sync + 'static) ->
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    /// The override of a hook that has none to give.
+    async fn then_nothing<T: Default>(effect: impl Future<Output = ()>) -> Result<T, BoxError> {
+        effect.await;
+        Ok(T::default())
+    }
     let hooks = Hooks::default();
     match hook {
-        "before_llm" => hooks.with_before_llm(move |_| {
-            let effect = effect();
-            async {
-                Ok({
-                    effect.await;
-                    None
-                })
-            }
-        }),
-        "after_llm" => hooks.with_after_llm(move |_| {
-            let effect = effect();
-            async {
-                effect.await;
-                Ok(())
-            }
-        }),
-        "before_tool" => hooks.with_before_tool(move |_| {
-            let effect = effect();
-            async {
-                Ok({
-                    effect.await;
-                    None
-                })
-            }
-        }),
-        _ => hooks.with_after_tool(move |_| {
-            let effect = effect();
-            async {
-                Ok({
-                    effect.await;
-                    None
-                })
-            }
-        }),
+        "before_llm" => hooks.with_before_llm(move |_| then_nothing(effect())),
+        "after_llm" => hooks.with_after_llm(move |_| then_nothing(effect())),
+        "before_tool" => hooks.with_before_tool(move |_| then_nothing(effect())),
+        _ => hooks.with_after_tool(move |_| then_nothing(effect())),
     }
 }
 
