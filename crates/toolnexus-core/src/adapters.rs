@@ -45,12 +45,11 @@ pub fn to_openai<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
 /// assert_eq!(adapters::to_anthropic(&[tool])[0]["input_schema"]["type"], "object");
 /// ```
 pub fn to_anthropic<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Vec<Value> {
-    tools
-        .into_iter()
-        .map(|tool| {
-            json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
-        })
-        .collect()
+    tools.into_iter().map(anthropic_entry).collect()
+}
+
+fn anthropic_entry(tool: &Tool) -> Value {
+    json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
 }
 
 /// Gemini: always one element, `{"functionDeclarations":[{"name","description","parameters"}]}`.
@@ -103,6 +102,24 @@ pub fn request_json<'a>(style: Style, tools: impl IntoIterator<Item = &'a Tool>)
     };
     // Strings and JSON values always serialise.
     array.unwrap_or_else(|_| b"[]".to_vec())
+}
+
+/// One tool as [`request_json`] writes it: its entry of the array, for Gemini its declaration.
+///
+/// ```
+/// use serde_json::json;
+/// use toolnexus_core::{Style, Tool, ToolResult, adapters};
+/// let tool = Tool::new("refund", |_, _| async { ToolResult::success("done") });
+/// let entry = adapters::request_entry(Style::OpenAI, &tool);
+/// assert_eq!(entry["function"]["parameters"], json!({"type": "object", "properties": {}}));
+/// ```
+pub fn request_entry(style: Style, tool: &Tool) -> Value {
+    match style {
+        // Strings and JSON values always serialise.
+        Style::OpenAI => serde_json::to_value(OpenAiEntry::of(tool)).unwrap_or_default(),
+        Style::Anthropic => anthropic_entry(tool),
+        Style::Gemini => gemini_declaration(tool),
+    }
 }
 
 fn gemini_declaration(tool: &Tool) -> Value {

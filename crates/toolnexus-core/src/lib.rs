@@ -52,7 +52,7 @@ pub use suspension::{
     answer_output_value, auth_required, new_request_id, pending, pending_of, pending_with_output,
 };
 pub use tool::{Tool, ToolHints, ToolOrigin, ToolSource};
-pub use toolkit::{Snapshot, SourceHandle, SourceStatus, Toolkit, ToolkitParts};
+pub use toolkit::{Snapshot, SourceHandle, SourceStatus, Toolkit, ToolkitParts, WeakToolkit};
 
 /// The error type of callbacks that a host writes: any error will do.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;

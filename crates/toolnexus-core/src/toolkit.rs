@@ -10,7 +10,7 @@ use std::any::Any;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -92,8 +92,8 @@ impl Snapshot {
     }
 
     /// The tool of exactly this name.
-    pub fn get(&self, name: &str) -> Option<&Tool> {
-        self.index.get(name).map(|ByName(tool)| &**tool)
+    pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.index.get(name).map(|ByName(tool)| tool)
     }
 
     fn iter(&self) -> impl Iterator<Item = &Tool> {
@@ -228,7 +228,7 @@ impl Toolkit {
 
     /// The tool of exactly this name.
     pub fn get(&self, name: &str) -> Option<Tool> {
-        self.inner.snapshot.load().get(name).cloned()
+        self.inner.snapshot.load().get(name).map(|tool| (**tool).clone())
     }
 
     /// All names, sorted by code point.
@@ -298,6 +298,20 @@ impl Toolkit {
         adapters::to_gemini(self.snapshot().iter())
     }
 
+    /// A handle to this toolkit that does not keep it alive.
+    ///
+    /// ```
+    /// use toolnexus_core::Toolkit;
+    /// let toolkit = Toolkit::default();
+    /// let handle = toolkit.downgrade();
+    /// assert!(handle.refers_to(&toolkit.clone()) && !handle.refers_to(&Toolkit::default()));
+    /// drop(toolkit);
+    /// assert!(!handle.is_alive());
+    /// ```
+    pub fn downgrade(&self) -> WeakToolkit {
+        WeakToolkit { inner: Arc::downgrade(&self.inner) }
+    }
+
     /// Runs one tool by name, outside any run. See [`Toolkit::execute_with`].
     pub async fn execute(&self, name: &str, args: Value) -> ToolResult {
         self.execute_with(name, args, ToolContext::default()).await
@@ -318,6 +332,37 @@ impl Toolkit {
     /// connection; the others give failures.
     pub async fn close(&self) {
         futures::future::join_all(self.inner.sources.iter().map(|source| source.close())).await;
+    }
+}
+
+/// Which toolkit something belongs to, without keeping that toolkit alive. Made by
+/// [`Toolkit::downgrade`].
+#[derive(Clone)]
+pub struct WeakToolkit {
+    inner: Weak<Inner>,
+}
+
+impl WeakToolkit {
+    /// Whether `toolkit` is that toolkit, or a clone of it.
+    pub fn refers_to(&self, toolkit: &Toolkit) -> bool {
+        // The address is not given out again while this handle is there.
+        std::ptr::eq(self.inner.as_ptr(), Arc::as_ptr(&toolkit.inner))
+    }
+
+    /// Whether a clone of the toolkit is left.
+    pub fn is_alive(&self) -> bool {
+        self.inner.strong_count() > 0
+    }
+
+    /// The toolkit, if a clone of it is left.
+    pub fn upgrade(&self) -> Option<Toolkit> {
+        self.inner.upgrade().map(|inner| Toolkit { inner })
+    }
+}
+
+impl std::fmt::Debug for WeakToolkit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WeakToolkit").field("alive", &self.is_alive()).finish()
     }
 }
 

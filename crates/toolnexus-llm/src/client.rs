@@ -1,24 +1,35 @@
 //! The client: options, and the ways to start a run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::content::ReplacedPart;
 use toolnexus_core::http::HttpTransport;
-use toolnexus_core::{BoxFuture, Toolkit};
+use toolnexus_core::{Answer as RequestAnswer, BoxFuture, Toolkit};
+use tracing::Instrument as _;
 
-use crate::driver::{Driver, Events};
+use crate::boundary::Boundary;
+use crate::driver::{Answer, Driver, Events, ModelExchange, Observed, Recorder, Tally};
+use crate::durable::{InDoubt, Resumption, TakenUp, exists};
 use crate::endpoint::Endpoint;
 use crate::in_process::InProcess;
+use crate::metric::Metrics;
 use crate::resolver::Resolver;
-use crate::run::{Run, RunStarted};
+use crate::run::{Run, RunEvent, RunStarted};
+use crate::run_log::{RunLog, check_run_id};
 use crate::stream::EventQueue;
+use crate::tiers::{TierPlan, TierPlans};
 use crate::transport::ReqwestTransport;
+use crate::wire::wire;
 use crate::{
     AskOptions, ClientError, ClientOptions, Conversation, ConversationStore, InMemoryConversationStore,
-    Prompt, RunOptions, RunResult, RunStream, StreamOptions,
+    MetricEvent, ModelBoundary, Prompt, RunOptions, RunResult, RunStream, StreamEvent, StreamOptions,
+    ToolTier, Transcript,
 };
 
 /// The most model calls of a run that does not say.
@@ -53,8 +64,18 @@ pub(crate) struct ClientInner {
     pub(crate) warned: Mutex<HashSet<ReplacedPart>>,
     /// Keys of `request_params` that a warning was given for.
     pub(crate) warned_params: Mutex<HashSet<String>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) tier_plans: TierPlans,
     /// What is particular about a model in this process.
     pub(crate) in_process: Option<InProcess>,
+}
+
+impl ClientInner {
+    /// The frozen plan of a toolkit; `None` without tiers.
+    fn tier_plan(&self, toolkit: &Toolkit) -> Option<Arc<TierPlan>> {
+        let tiers = self.options.tool_tiers.as_ref()?;
+        Some(self.tier_plans.plan_for(toolkit, self.options.style, tiers))
+    }
 }
 
 /// A client. Opens nothing, sends nothing and cannot fail: options that cannot be used are
@@ -66,24 +87,48 @@ pub fn create_client(options: ClientOptions) -> Client {
 pub(crate) fn client_of(mut options: ClientOptions, in_process: Option<InProcess>) -> Client {
     let transport = options.http_client.take().unwrap_or_else(|| Arc::new(ReqwestTransport::default()));
     let store = options.store.take().unwrap_or_else(|| Arc::new(InMemoryConversationStore::default()));
+    let metrics = Metrics::to(options.on_metric.take());
     Client {
         inner: Arc::new(ClientInner {
+            metrics,
             options,
             transport,
             store,
             endpoint: OnceLock::new(),
             warned: Mutex::default(),
             warned_params: Mutex::default(),
+            tier_plans: TierPlans::default(),
             in_process,
         }),
     }
 }
 
-/// How one run is to be driven.
-struct Plan {
-    options: RunOptions,
-    events: Events,
-    streamed: bool,
+/// One run, and how it is to be driven.
+pub(crate) struct Execution {
+    pub(crate) toolkit: Toolkit,
+    pub(crate) events: Events,
+    /// Whether the model's answers are streamed.
+    pub(crate) streamed: bool,
+    pub(crate) cancel: Option<CancellationToken>,
+    pub(crate) data: Map<String, Value>,
+    /// Instead of the client's.
+    pub(crate) boundary: Option<Arc<dyn ModelBoundary>>,
+    pub(crate) start: Start,
+}
+
+/// Where a run begins.
+pub(crate) enum Start {
+    /// With a prompt.
+    New {
+        prompt: Prompt,
+        history: Transcript,
+        /// The conversation; empty for none.
+        id: String,
+    },
+    /// With a prompt, and written to a log.
+    Durable { prompt: Prompt, history: Transcript, id: String, log: Arc<dyn RunLog>, run_id: String },
+    /// Where a log has it.
+    Resume { log: Arc<dyn RunLog>, run_id: String, answer: Option<RequestAnswer>, in_doubt: InDoubt },
 }
 
 impl Client {
@@ -106,9 +151,8 @@ impl Client {
         toolkit: &Toolkit,
         mut options: RunOptions,
     ) -> Result<RunResult, ClientError> {
-        let events = options.on_event.take().map_or(Events::None, Events::Sink);
-        let plan = Plan { options, events, streamed: false };
-        self.clone().carry_out(prompt.into(), toolkit.clone(), plan).await
+        let events = Events::of(None, options.on_event.take());
+        self.clone().execute(execution(prompt.into(), toolkit, options, events, false)).await
     }
 
     /// Runs a prompt in the conversation `id`: continues its transcript and saves the new one.
@@ -144,7 +188,7 @@ impl Client {
             data: options.data,
             ..Default::default()
         };
-        self.clone().carry_out(prompt.into(), toolkit.clone(), Plan { options, events, streamed }).await
+        self.clone().execute(execution(prompt.into(), toolkit, options, events, streamed)).await
     }
 
     /// Runs a prompt as a stream of events. The run begins when the stream is first polled and is
@@ -161,15 +205,10 @@ impl Client {
         options: StreamOptions,
     ) -> RunStream {
         let queue = EventQueue::default();
-        let options = RunOptions {
-            history: options.history,
-            id: options.id,
-            on_event: None,
-            cancel: options.cancel,
-            data: options.data,
-        };
-        let plan = Plan { options, events: Events::Queue(queue.clone()), streamed: true };
-        RunStream::new(queue, Box::pin(self.clone().carry_out(prompt.into(), toolkit.clone(), plan)))
+        let StreamOptions { history, id, cancel, data, boundary } = options;
+        let options = RunOptions { history, id, on_event: None, cancel, data, boundary };
+        let execution = execution(prompt.into(), toolkit, options, Events::Queue(queue.clone()), true);
+        RunStream::new(queue, Box::pin(self.clone().execute(execution)))
     }
 
     /// A conversation that keeps its own transcript, apart from the client's store.
@@ -182,19 +221,104 @@ impl Client {
         Arc::clone(&self.inner.store)
     }
 
-    async fn carry_out(
-        self,
-        prompt: Prompt,
-        toolkit: Toolkit,
-        mut plan: Plan,
-    ) -> Result<RunResult, ClientError> {
-        if plan.streamed
+    /// The tier of each tool of this toolkit, as requests have it: worked out now unless it was before.
+    /// `None` when the client has no [`tool_tiers`](ClientOptions::tool_tiers).
+    pub fn tool_tier_plan(&self, toolkit: &Toolkit) -> Option<BTreeMap<String, ToolTier>> {
+        self.inner.tier_plan(toolkit).map(|plan| plan.tiers().clone())
+    }
+
+    /// Forgets the tiers of this toolkit: the next request works them out anew, with the tools and the
+    /// usage of then.
+    pub fn reset_tool_tiers(&self, toolkit: &Toolkit) {
+        self.inner.tier_plans.reset(toolkit);
+    }
+
+    /// Forgets the tiers of every toolkit.
+    pub fn reset_all_tool_tiers(&self) {
+        self.inner.tier_plans.reset_all();
+    }
+
+    /// What this client's model calls, tool calls and runs add up to, in the Prometheus text format.
+    ///
+    /// ```
+    /// # let client = toolnexus_llm::create_client(Default::default());
+    /// assert!(client.metrics().starts_with("# HELP toolnexus_llm_requests_total Total LLM requests.\n"));
+    /// ```
+    pub fn metrics(&self) -> String {
+        self.inner.metrics.text()
+    }
+
+    /// Calls the model once with a body of the caller's own, in the style's own shape, and gives the
+    /// decoded answer. Key, headers, `request_params`, `body_transform`, retries and `timeout_ms` apply
+    /// as in a run; there are no tools, hooks, cache marks or memory.
+    ///
+    /// ```no_run
+    /// use serde_json::json;
+    /// # async fn example(client: toolnexus_llm::Client) -> Result<(), toolnexus_llm::ClientError> {
+    /// let body = json!({"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}]});
+    /// let answer = client.call_provider(body.as_object().cloned().unwrap_or_default()).await?;
+    /// println!("{}", answer["choices"][0]["message"]["content"]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ClientError::Unsupported`] for a body that asks for a stream, and everything that can go wrong
+    /// with a model call in a run.
+    pub async fn call_provider(&self, body: Map<String, Value>) -> Result<Value, ClientError> {
+        if body.get("stream").is_some_and(|stream| stream == true) {
+            return Err(ClientError::Unsupported(
+                "call_provider gives whole answers: leave \"stream\": true out of the body, or use stream"
+                    .into(),
+            ));
+        }
+        self.bounded(None, |cancel| Box::pin(self.call_once(body, cancel))).await
+    }
+
+    async fn call_once(
+        &self,
+        body: Map<String, Value>,
+        cancel: CancellationToken,
+    ) -> Result<Value, ClientError> {
+        let endpoint = self.inner.endpoint()?;
+        let exchange = ModelExchange {
+            client: &self.inner,
+            endpoint: &endpoint,
+            cancel: &cancel,
+            model: &self.inner.options.model,
+            streamed: false,
+        };
+        let span = exchange.span();
+        let call = async {
+            let (answer, reading) = exchange.call_with(body).await?.into_parts();
+            let Answer::Whole(body) = answer else { return Err(endpoint.unreadable("it is a stream", b"")) };
+            let read = serde_json::from_slice::<Value>(&body)
+                .map_err(|error| endpoint.unreadable(&format!("it is not JSON ({error})"), &body));
+            let reported = wire(self.inner.options.style).decode(&body, 0).ok();
+            reading.settle(read, |_| {
+                reported.map(|answer| (answer.usage, answer.finish_reason)).unwrap_or_default()
+            })
+        };
+        call.instrument(span).await
+    }
+
+    pub(crate) async fn execute(self, execution: Execution) -> Result<RunResult, ClientError> {
+        if execution.streamed
             && let Some(in_process) = self.inner.in_process
         {
             in_process.check_streaming()?;
         }
-        let caller = plan.options.cancel.take();
-        self.bounded(caller, |cancel| Box::pin(self.load_and_drive(prompt, toolkit, plan, cancel))).await
+        let Execution { cancel, start, .. } = &execution;
+        let recording =
+            matches!(start, Start::Durable { .. } | Start::Resume { .. }).then(Recording::default);
+        let caller = cancel.clone();
+        let meter = RunMeter::start(&self.inner);
+        let work = Work { execution, recording: recording.clone(), tally: Arc::clone(&meter.tally) };
+        let result = self.bounded(caller, |cancel| Box::pin(self.load_and_drive(work, cancel))).await;
+        if let (Some(recording), Err(error)) = (&recording, &result) {
+            recording.save_failure(error).await;
+        }
+        meter.stop(&result);
+        result
     }
 
     /// Does work that ends early when the caller cancels it or when `timeout_ms` is over. `work`
@@ -213,7 +337,13 @@ impl Client {
             biased;
             () = cancelled(caller.as_ref()) => return Err(ClientError::Cancelled),
             () = deadline(timeout_ms) => return Err(ClientError::Timeout { timeout_ms }),
-            result = work => result?,
+            result = work => match result {
+                // Whatever fails when it hears of the cancel was cancelled.
+                Err(_) if caller.as_ref().is_some_and(CancellationToken::is_cancelled) => {
+                    return Err(ClientError::Cancelled);
+                }
+                result => result?,
+            },
         };
         ends_early.disarm();
         Ok(result)
@@ -227,20 +357,82 @@ impl Client {
         &self.inner
     }
 
-    async fn load_and_drive(
+    async fn load_and_drive(&self, work: Work, cancel: CancellationToken) -> Result<RunResult, ClientError> {
+        let options = &self.inner.options;
+        let Work { execution, recording, tally } = work;
+        let Execution { toolkit, events, streamed, data, boundary, start, .. } = execution;
+        let begun = match start {
+            Start::New { prompt, history, id } => {
+                self.begin(prompt, history, id, &toolkit, String::new()).await?
+            }
+            Start::Durable { prompt, history, id, log, run_id } => {
+                check_run_id(&run_id)?;
+                let begun = self.begin(prompt, history, id, &toolkit, run_id.clone()).await?;
+                log.append(&run_id, 0, &begun.events).await.map_err(|error| exists(error, &run_id))?;
+                Begun { recorder: Some(Recorder::new(log, run_id, 1)), ..begun }
+            }
+            Start::Resume { log, run_id, answer, in_doubt } => {
+                let resolves = Resolver::of(options, &toolkit).is_some();
+                let resumed = Resumption { log, run_id, answer, in_doubt, resolves };
+                match resumed.take_up(options, &toolkit).await? {
+                    TakenUp::Over(result) => {
+                        events.tell_done(&result);
+                        return Ok(*result);
+                    }
+                    TakenUp::GoesOn(begun) => *begun,
+                }
+            }
+        };
+        let Begun { run, recorder, again, events: first, resumed } = begun;
+        if resumed {
+            events.tell(|| StreamEvent::Resumed);
+        }
+        let recorder = recorder.map(Arc::new);
+        if let (Some(recording), Some(recorder)) = (&recording, &recorder) {
+            recording.begin(recorder);
+        }
+        let boundary = boundary.as_ref().or(options.boundary.as_ref());
+        let boundary = boundary.map(|boundary| Mutex::new(Boundary::new(boundary.open(options.style))));
+        let id = run.conversation_id().unwrap_or_default().to_owned();
+        let driver = Driver {
+            client: Arc::clone(&self.inner),
+            resolver: Resolver::of(options, &toolkit),
+            tiers: self.inner.tier_plan(&toolkit),
+            observed: Observed::begin(|| first),
+            toolkit,
+            events,
+            streamed,
+            cancel,
+            data,
+            boundary,
+            recorder,
+            tally,
+        };
+        driver.save().await?;
+        let result = driver.drive(run, again).await?;
+        driver.check_cancelled()?;
+        let refused = result.limit.as_deref() == Some(crate::result::limits::CONTENT_PART);
+        if !id.is_empty() && !refused {
+            self.inner.store.save(&id, &result.messages).await.map_err(ClientError::Store)?;
+        }
+        driver.events.tell_done(&result);
+        Ok(result)
+    }
+
+    /// A run at its beginning, with what the store knows of its conversation.
+    async fn begin(
         &self,
         prompt: Prompt,
-        toolkit: Toolkit,
-        plan: Plan,
-        cancel: CancellationToken,
-    ) -> Result<RunResult, ClientError> {
+        mut history: Transcript,
+        id: String,
+        toolkit: &Toolkit,
+        run_id: String,
+    ) -> Result<Begun, ClientError> {
         let options = &self.inner.options;
-        let Plan { options: RunOptions { mut history, id, data, .. }, events, streamed } = plan;
         if history.is_empty() && !id.is_empty() {
             history = self.inner.store.get(&id).await.map_err(ClientError::Store)?.unwrap_or_default();
         }
-        let run = Run::start(RunStarted {
-            run_id: String::new(),
+        let started = RunStarted {
             style: options.style,
             model: options.model.clone(),
             system: system_text(&options.system_prompt, toolkit.skills_prompt()),
@@ -250,20 +442,105 @@ impl Client {
                 0 => DEFAULT_MAX_TURNS,
                 given => given,
             },
-            conversation_id: (!id.is_empty()).then(|| id.clone()),
-        });
-        let resolver = Resolver::of(options, &toolkit);
-        let driver =
-            Driver { client: Arc::clone(&self.inner), toolkit, events, streamed, cancel, data, resolver };
-        let result = driver.drive(run).await?;
-        driver.check_cancelled()?;
-        let refused = result.limit.as_deref() == Some(crate::result::limits::CONTENT_PART);
-        if !id.is_empty() && !refused {
-            self.inner.store.save(&id, &result.messages).await.map_err(ClientError::Store)?;
-        }
-        driver.events.tell_done(&result);
-        Ok(result)
+            conversation_id: (!id.is_empty()).then_some(id),
+            run_id,
+        };
+        let noted = !started.run_id.is_empty() || Observed::is_wanted();
+        let events = if noted { vec![RunEvent::Started(started.clone())] } else { Vec::new() };
+        Ok(Begun { run: Run::start(started), recorder: None, again: Vec::new(), events, resumed: false })
     }
+}
+
+/// A run that is about to be driven.
+pub(crate) struct Begun {
+    pub(crate) run: Run,
+    pub(crate) recorder: Option<Recorder>,
+    /// Running calls to be executed again.
+    pub(crate) again: Vec<usize>,
+    /// What happened before, where somebody wants to know.
+    pub(crate) events: Vec<RunEvent>,
+    /// Whether it goes on after its process ended.
+    pub(crate) resumed: bool,
+}
+
+/// An execution with what outlives its future.
+struct Work {
+    execution: Execution,
+    recording: Option<Recording>,
+    tally: Arc<Tally>,
+}
+
+/// The recorder of a durable run, for when the run's own future is gone.
+#[derive(Clone, Default)]
+struct Recording(Arc<OnceLock<Arc<Recorder>>>);
+
+impl Recording {
+    fn begin(&self, recorder: &Arc<Recorder>) {
+        let _ = self.0.set(Arc::clone(recorder));
+    }
+
+    /// Writes why the run failed, unless the log itself did.
+    async fn save_failure(&self, error: &ClientError) {
+        if let Some(recorder) = self.0.get()
+            && !matches!(error, ClientError::RunLog(_))
+        {
+            recorder.save_failure(error.to_string()).await;
+        }
+    }
+}
+
+/// Tells the numbers of a run once it is over, also when it is dropped.
+struct RunMeter {
+    client: Arc<ClientInner>,
+    started: Instant,
+    tally: Arc<Tally>,
+    told: bool,
+}
+
+impl RunMeter {
+    fn start(client: &Arc<ClientInner>) -> Self {
+        RunMeter { client: Arc::clone(client), started: Instant::now(), tally: Arc::default(), told: false }
+    }
+
+    fn stop(mut self, result: &Result<RunResult, ClientError>) {
+        if let Ok(result) = result {
+            self.tally.set(result.turns, result.tool_call_count, result.usage.total_tokens);
+        }
+        self.tell(result.as_ref().err());
+    }
+
+    fn tell(&mut self, error: Option<&ClientError>) {
+        self.told = true;
+        let event = || MetricEvent::Run {
+            model: self.client.options.model.clone(),
+            turns: self.tally.turns.load(Relaxed),
+            tool_calls: self.tally.tool_calls.load(Relaxed),
+            total_tokens: self.tally.total_tokens.load(Relaxed),
+            ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            error: error.map(ClientError::to_string),
+        };
+        self.client.metrics.run(event, error.is_some());
+    }
+}
+
+impl Drop for RunMeter {
+    fn drop(&mut self) {
+        if !self.told {
+            self.tell(Some(&ClientError::Cancelled));
+        }
+    }
+}
+
+fn execution(
+    prompt: Prompt,
+    toolkit: &Toolkit,
+    options: RunOptions,
+    events: Events,
+    streamed: bool,
+) -> Execution {
+    let RunOptions { history, id, cancel, data, boundary, .. } = options;
+    let start = Start::New { prompt, history, id };
+    Execution { toolkit: toolkit.clone(), events, streamed, cancel, data, boundary, start }
 }
 
 /// The system prompt, then what the toolkit says about skills; empty parts leave no gap.

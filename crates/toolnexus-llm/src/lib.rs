@@ -14,14 +14,21 @@
 
 #[cfg(feature = "acp")]
 pub mod acp;
+mod boundary;
 mod client;
 mod conversation;
 mod driver;
+mod durable;
 mod endpoint;
 mod error;
+mod file_store;
+mod files;
+mod hooks;
 mod in_process;
 mod key;
 mod message;
+mod metric;
+mod models;
 mod options;
 mod readable;
 mod resolver;
@@ -31,26 +38,42 @@ pub mod run;
 pub mod run_log;
 mod store;
 mod stream;
+mod tiers;
 mod transcript;
 pub mod translate;
 mod transport;
 mod usage;
 mod wire;
 
+pub use boundary::{BoundarySession, ModelBoundary};
 pub use client::{Client, create_client};
 pub use conversation::Conversation;
+#[doc(hidden)]
+pub use driver::observe_runs;
+pub use durable::{DurableError, DurableRunError, InDoubt, ResumeOptions, RunDurableOptions};
 pub use error::{ClientError, ERROR_BODY_CAP, ProviderError};
+pub use file_store::FileConversationStore;
+pub use hooks::{
+    AfterLlm, AfterLlmEvent, AfterTool, AfterToolEvent, BeforeLlm, BeforeLlmEvent, BeforeTool,
+    BeforeToolEvent, Guardrail, Hooks, LlmOverride, ToolOverride, chain_hooks, guardrails,
+};
 pub use in_process::{
     Generate, GenerateStream, InProcessChunk, InProcessOptions, InProcessRequest, InProcessResponse,
     InProcessToolCall, create_in_process_client,
 };
 pub use message::Message;
-pub use options::{AskOptions, BodyTransform, ClientOptions, EventSink, RunOptions, StreamOptions, TextSink};
+pub use metric::{LlmStatus, MetricEvent, MetricSink};
+pub use models::{ModelInfo, list_models};
+pub use options::{
+    AskOptions, BodyTransform, ClientOptions, EventSink, PromptCacheOptions, RunOptions, StreamOptions,
+    TextSink,
+};
 pub use resolver::{WaitForCtx, WaitForWithContext};
 pub use result::{RunFile, RunResult, RunStatus, ToolCallRecord, limits};
 pub use retry::{ErrorInfo, OnError, RETRYABLE_STATUSES, Tier, retry_after};
 pub use store::{ConversationStore, InMemoryConversationStore};
 pub use stream::{RunStream, StreamEvent};
+pub use tiers::{CountTokens, ToolTier, ToolTierOptions, UsageCount};
 pub use transcript::Transcript;
 pub use translate::{TranslateRequest, TranslateResult, TranslatedToolCall};
 pub use transport::ReqwestTransport;

@@ -10,7 +10,10 @@ use toolnexus_core::content::UnsupportedPart;
 use toolnexus_core::http::HttpTransport;
 use toolnexus_core::{Style, WaitFor};
 
-use crate::{ConversationStore, OnError, StreamEvent, Transcript, WaitForWithContext};
+use crate::{
+    ConversationStore, Hooks, MetricSink, ModelBoundary, OnError, StreamEvent, ToolTierOptions, Transcript,
+    WaitForWithContext,
+};
 
 /// Options of a client. Every field but `base_url` and `model` may be left at its default.
 ///
@@ -63,6 +66,17 @@ pub struct ClientOptions {
     /// Receives every request body after `request_params`, once per model call, and returns what
     /// is sent; `null` leaves it as it is. Changes the request alone, never the transcript.
     pub body_transform: Option<BodyTransform>,
+    /// Code of the host around model calls and tool calls.
+    pub hooks: Option<Hooks>,
+    /// Receives what is worth counting as it happens, on the run's own task. The same numbers add up in
+    /// [`Client::metrics`](crate::Client::metrics).
+    pub on_metric: Option<MetricSink>,
+    /// Stands between every run and its model.
+    pub boundary: Option<Arc<dyn ModelBoundary>>,
+    /// Asks the provider to cache the beginning of each request. `None`: nothing is marked.
+    pub prompt_cache: Option<PromptCacheOptions>,
+    /// Shows the model a part of a large toolkit and lets it find the rest. `None`: every tool is sent.
+    pub tool_tiers: Option<ToolTierOptions>,
     /// Where `ask` keeps conversations. `None`: in memory, for this client alone.
     pub store: Option<Arc<dyn ConversationStore>>,
     /// Answers suspended tools. `None`: the toolkit's resolver, if it has one.
@@ -102,6 +116,19 @@ impl std::fmt::Debug for ClientOptions {
     }
 }
 
+/// How providers are asked to cache what requests have in common.
+///
+/// Under Anthropic's style the last tool, the system text and the latest message carry a mark. Under
+/// OpenAI's the requests carry the key. Gemini's requests are not changed. Transcripts, hooks and
+/// results never see the marks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PromptCacheOptions {
+    /// OpenAI: what requests that share a beginning have in common. `None` or empty: none is sent.
+    pub key: Option<String>,
+    /// Anthropic: keep for an hour instead of five minutes.
+    pub long_ttl: bool,
+}
+
 /// A URL without what may be secret in it: user, password, query.
 fn shown_url(url: &str) -> String {
     url::Url::parse(url)
@@ -131,6 +158,8 @@ pub struct RunOptions {
     pub cancel: Option<CancellationToken>,
     /// State of the host, handed to every tool.
     pub data: Map<String, Value>,
+    /// The model boundary of this run, instead of the client's.
+    pub boundary: Option<Arc<dyn ModelBoundary>>,
 }
 
 /// Options of one `ask`.
@@ -155,4 +184,6 @@ pub struct StreamOptions {
     pub cancel: Option<CancellationToken>,
     /// State of the host, handed to every tool.
     pub data: Map<String, Value>,
+    /// The model boundary of this run, instead of the client's.
+    pub boundary: Option<Arc<dyn ModelBoundary>>,
 }

@@ -167,6 +167,12 @@ pub struct RunResult {
     /// The open request; set exactly when `status` is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Request>,
+    /// Every open request of a durable run, in call order: each can be answered by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_requests: Vec<Request>,
+    /// The id of a durable run in its log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// Files that tools produced, in call order.
     #[serde(default)]
     pub files: Vec<RunFile>,

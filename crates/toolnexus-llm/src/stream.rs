@@ -87,6 +87,8 @@ pub enum StreamEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<String>,
     },
+    /// A durable run goes on: text that was told before its process ended may be told again.
+    Resumed,
     /// The run is over; the last event.
     Done {
         /// Its result.
@@ -177,11 +179,22 @@ pub struct RunStream {
     run: Option<BoxFuture<'static, Result<RunResult, ClientError>>>,
     queue: EventQueue,
     last: Option<Result<StreamEvent, ClientError>>,
+    run_id: Option<String>,
 }
 
 impl RunStream {
     pub(crate) fn new(queue: EventQueue, run: BoxFuture<'static, Result<RunResult, ClientError>>) -> Self {
-        RunStream { run: Some(run), queue, last: None }
+        RunStream { run: Some(run), queue, last: None, run_id: None }
+    }
+
+    pub(crate) fn with_run_id(mut self, run_id: String) -> Self {
+        self.run_id = Some(run_id);
+        self
+    }
+
+    /// The id of a durable run in its log.
+    pub fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
     }
 
     /// Takes the remaining events and returns the result.

@@ -65,10 +65,11 @@ impl std::ops::AddAssign for Usage {
 }
 
 /// How a model's turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model had said what it wanted to say.
+    #[default]
     Stop,
     /// The model asked for tools.
     ToolCalls,

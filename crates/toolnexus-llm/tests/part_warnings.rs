@@ -3,8 +3,6 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
 use support::double::{Answer, Double};
 use support::within;
@@ -12,44 +10,10 @@ use toolnexus_core::content::UnsupportedPart;
 use toolnexus_core::{ContentPart, Style, ToolResult, Toolkit, define_tool};
 use toolnexus_llm::translate::TranslateRequest;
 use toolnexus_llm::{ClientOptions, create_client};
-use tracing::field::{Field, Visit};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use toolnexus_testkit::warnings::Warnings;
 
 /// Base64 that must be seen nowhere.
 const DATA: &str = "c2VjcmV0LWRhdGE=";
-
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-struct Message<'a>(&'a mut String);
-
-impl Visit for Message<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0.push_str(&format!("{}={value:?} ", field.name()));
-    }
-}
-
-impl<S: tracing::Subscriber> Layer<S> for Warnings {
-    fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
-        if *event.metadata().level() == tracing::Level::WARN {
-            let mut text = String::new();
-            event.record(&mut Message(&mut text));
-            self.0.lock().unwrap().push(text);
-        }
-    }
-}
-
-impl Warnings {
-    fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
-        let warnings = Warnings::default();
-        let subscriber = tracing_subscriber::registry().with(warnings.clone());
-        (warnings, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
 
 fn showing(parts: Vec<ContentPart>) -> Toolkit {
     Toolkit::from_tools([define_tool("show", "", None, move |_args: Value, _context| {
@@ -67,7 +31,7 @@ async fn a_kind_that_text_stands_in_for_is_warned_of_once() {
     let client = create_client(ClientOptions { max_part_bytes: 100, ..double.options(style) });
     let audio = ContentPart::from_base64("audio/wav", DATA, None);
     let large = |mime: &str| ContentPart::from_base64(mime, "AAAA".repeat(100), None);
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
 
     within(client.run("hi", &showing(vec![audio.clone(), audio.clone()]))).await.unwrap();
     let said = warnings.take();
@@ -100,7 +64,7 @@ async fn translation_warns_of_what_it_replaces_and_leaves_out() {
         tools: ["ping", "ping"].map(|name| json!({"type": "function", "function": {"name": name}})).to_vec(),
         ..Default::default()
     };
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     within(client.translate(request())).await.unwrap();
     let said = warnings.take();
     assert_eq!(said.len(), 3, "{said:?}");

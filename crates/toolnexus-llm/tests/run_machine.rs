@@ -84,7 +84,7 @@ impl Reference {
         }
         match event {
             RunEvent::Started(_) => false,
-            RunEvent::Failed { .. } | RunEvent::Resumed {} => true,
+            RunEvent::Failed { .. } | RunEvent::Resumed { .. } => true,
             RunEvent::MessagesReplaced { .. }
             | RunEvent::ToolsReplaced { .. }
             | RunEvent::ModelAnswered(_) => self.wants_model(),
@@ -207,7 +207,13 @@ fn model_answer(style: Style, turn: u32, tape: &mut Tape) -> ModelAnswer {
         .map(|at| {
             let invalid = tape.one_in(4).then(|| "not valid JSON: eof".to_owned());
             let args = if invalid.is_some() { Args::default() } else { args(at) };
-            ModelCall { id: format!("c{turn}_{at}"), name: format!("tool{at}"), args, invalid }
+            ModelCall {
+                id: format!("c{turn}_{at}"),
+                name: format!("tool{at}"),
+                args,
+                invalid,
+                ..Default::default()
+            }
         })
         .collect();
     let message = match style {
@@ -261,7 +267,7 @@ fn answer(ok: bool) -> Answer {
 fn fitting(run: &Run, reference: &Reference, tape: &mut Tape) -> RunEvent {
     let interrupted = |tape: &mut Tape| match tape.pick(2) {
         0 => RunEvent::Failed { error: "the run was cancelled".into() },
-        _ => RunEvent::Resumed {},
+        _ => RunEvent::Resumed { model: None },
     };
     if let Some((status, limit)) = &reference.outcome {
         return match tape.pick(3) {
@@ -316,7 +322,7 @@ fn fitting(run: &Run, reference: &Reference, tape: &mut Tape) -> RunEvent {
                 };
                 return RunEvent::Answered { request_id: id.clone(), answer: answer(!tape.one_in(3)) };
             }
-            _ if tape.used_up() => return RunEvent::Resumed {},
+            _ if tape.used_up() => return RunEvent::Resumed { model: None },
             _ => {}
         }
     }
@@ -334,9 +340,12 @@ fn any_event(reference: &Reference, tape: &mut Tape) -> RunEvent {
         }
         4 => RunEvent::ToolStarted { indices: vec![index, 0], args: vec![args(0)], media: vec![] },
         5 => RunEvent::ToolFinished { index, result: Arc::new(tool_result(tape)) },
-        6 => {
-            RunEvent::Suspended { index, request: request(format!("sus-{}", index % 3)), output: "o".into() }
-        }
+        6 => RunEvent::Suspended {
+            index,
+            request: request(format!("sus-{}", index % 3)),
+            output: "o".into(),
+            in_doubt: false,
+        },
         7 => RunEvent::Answered { request_id: format!("sus-{}", index % 3), answer: answer(true) },
         8 => RunEvent::ModelAnswered(model_answer(reference.style, 9, tape)),
         9 => RunEvent::MessagesReplaced { messages: Transcript::new() },
@@ -345,7 +354,7 @@ fn any_event(reference: &Reference, tape: &mut Tape) -> RunEvent {
             limit: tape.one_in(2).then(|| limits::MAX_TURNS.into()),
             text: None,
         },
-        _ => RunEvent::Resumed {},
+        _ => RunEvent::Resumed { model: None },
     }
 }
 
@@ -517,6 +526,7 @@ fn one_of_each() -> Vec<RunEvent> {
         name: "weather".into(),
         args: Arc::new(if invalid.is_some() { Map::new() } else { object(json!({"city": "Oslo"})) }),
         invalid: invalid.map(str::to_owned),
+        ..Default::default()
     };
     vec![
         RunEvent::Started(RunStarted {
@@ -559,7 +569,12 @@ fn one_of_each() -> Vec<RunEvent> {
                     .with_parts(vec![ContentPart::text("p")]),
             ),
         },
-        RunEvent::Suspended { index: 0, request: request("sus-1".into()), output: "Input required".into() },
+        RunEvent::Suspended {
+            index: 0,
+            request: request("sus-1".into()),
+            output: "Input required".into(),
+            in_doubt: false,
+        },
         RunEvent::Answered { request_id: "sus-1".into(), answer: answer(true) },
         RunEvent::Finished {
             status: RunStatus::Incomplete,
@@ -567,7 +582,7 @@ fn one_of_each() -> Vec<RunEvent> {
             text: Some("no".into()),
         },
         RunEvent::Failed { error: "LLM 503".into() },
-        RunEvent::Resumed {},
+        RunEvent::Resumed { model: None },
     ]
 }
 
@@ -632,14 +647,17 @@ fn newer_events_are_refused() {
         let error = RunError::from_json(&serde_json::from_str::<RunEvent>(text).unwrap_err());
         assert!(matches!(error, RunError::Unreadable(_)), "{text}: {error:?}");
     }
-    assert!(serde_json::from_str::<RunEvent>(r#"{"v":1,"type":"resumed"}"#).unwrap() == RunEvent::Resumed {});
+    assert!(
+        serde_json::from_str::<RunEvent>(r#"{"v":1,"type":"resumed"}"#).unwrap()
+            == RunEvent::Resumed { model: None }
+    );
 }
 
 // RUN-1
 #[test]
 fn a_run_begins_with_started() {
     assert!(matches!(Run::replay(&[]), Err(RunError::NotStarted { .. })));
-    let resumed = [RunEvent::Resumed {}];
+    let resumed = [RunEvent::Resumed { model: None }];
     assert!(matches!(Run::replay(&resumed), Err(RunError::NotStarted { found: "resumed" })));
     let twice = [RunEvent::Started(started(Style::OpenAI)), RunEvent::Started(started(Style::OpenAI))];
     assert!(matches!(Run::replay(&twice), Err(RunError::Unexpected { event: "started", .. })));
@@ -694,6 +712,7 @@ fn payloads(style: Style) -> Vec<RunEvent> {
         name: "t".into(),
         args: Arc::clone(&args),
         invalid,
+        ..Default::default()
     };
     let result = |output: String| {
         Arc::new(ToolResult::success(output).with_metadata(object(json!({"k": secret("metadata")}))))
@@ -725,7 +744,7 @@ fn payloads(style: Style) -> Vec<RunEvent> {
             args: vec![Arc::clone(&args), Arc::clone(&args)],
             media: vec![],
         },
-        RunEvent::Suspended { index: 0, request: ask, output: secret("output") },
+        RunEvent::Suspended { index: 0, request: ask, output: secret("output"), in_doubt: false },
         RunEvent::ToolFinished { index: 1, result: result(secret("output")) },
         RunEvent::Failed { error: secret("error") },
         RunEvent::Answered {
@@ -832,7 +851,7 @@ fn a_failed_run_goes_on_where_it_was() {
         run.apply(&RunEvent::ModelAnswered(model_answer(style, 0, &mut tape))).unwrap();
         let before = run.clone();
         run.apply(&RunEvent::Failed { error: "the run was cancelled".into() }).unwrap();
-        run.apply(&RunEvent::Resumed {}).unwrap();
+        run.apply(&RunEvent::Resumed { model: None }).unwrap();
         assert!(run == before);
         assert!(matches!(run.next(), Step::CallTools(planned) if planned.len() == 2));
     }

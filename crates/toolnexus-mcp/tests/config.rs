@@ -9,11 +9,12 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Warnings, config, inherited, server, servers};
+use support::{config, inherited, server, servers};
 use toolnexus_mcp::{
     Headers, McpConfig, McpConfigError, McpConfigInput, ServerKind, expand_env_headers, header_shape,
     parse_mcp_config, parse_mcp_config_file,
 };
+use toolnexus_testkit::warnings::Warnings;
 
 fn names(config: &McpConfig) -> Vec<&str> {
     config.servers.iter().map(|server| server.name.as_str()).collect()
@@ -117,7 +118,7 @@ fn the_kind_is_told_or_inferred() {
 // MCP-8
 #[test]
 fn url_wins_over_command_with_one_warning() {
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     assert_eq!(server(json!({"command": ["x"], "url": "http://h/mcp"})).kind, ServerKind::Remote);
     let said = warnings.all();
     assert_eq!(said.len(), 1, "{said:?}");
@@ -291,7 +292,7 @@ fn values_must_be_texts() {
 // MCP-184
 #[test]
 fn headers_of_the_protocol_are_left_out() {
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     let read = server(json!({"url": "http://h", "headers": {
         "Accept": "a", "content-type": "b", "Content-Length": "1", "Transfer-Encoding": "c", "Connection": "d",
         "Last-Event-ID": "e", "Mcp-Session-Id": "f", "MCP-Protocol-Version": "g", "mcp-anything": "h",

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Warnings, inherited, output, output_within, servers, tool, with};
+use support::{inherited, output, output_within, servers, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::{
     LoadMcpOptions, McpContext, McpContextError, McpSource, McpStatus, load_mcp, load_mcp_with,
@@ -22,6 +22,7 @@ use toolnexus_testkit::mcp::{
     AnswerMode, FixtureTool, HttpEffect, HttpFault, HttpOptions, McpFixture, McpHttpFixture, MessageRoute,
     RawJson, Step,
 };
+use toolnexus_testkit::warnings::Warnings;
 
 async fn serve(fixture: McpFixture, options: HttpOptions) -> McpHttpFixture {
     McpHttpFixture::start(fixture, options).await.unwrap()
@@ -249,7 +250,7 @@ async fn silence_times_out() {
 // MCP-22, MCP-48, MCP-51, case 36: no message, log or Debug has a part of the address
 #[tokio::test]
 async fn an_address_is_never_shown() {
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     let server = broken(HttpFault::on("tools/call", HttpEffect::HangUp)).await;
     let live = server.origin().replace("http://", "http://user-1:pass-1@") + "/mcp?api_key=key-1";
     let config = servers(json!({

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Warnings, gone, inherited, noted, output, servers, stdio, tool, with};
+use support::{gone, inherited, noted, output, servers, stdio, tool, with};
 use toolnexus_core::{ToolHints, ToolOrigin, ToolSource};
 use toolnexus_mcp::{
     LoadMcpOptions, McpFailureKind, McpPhase, McpServerEvent, McpSource, McpStatus, connect_mcp_server,
     load_mcp, load_mcp_with, mcp_tool_name, sanitize,
 };
 use toolnexus_testkit::mcp::{FixtureTool, McpFixture, Paging, ProcessFaults, Reply, StderrSpam, Step};
+use toolnexus_testkit::warnings::Warnings;
 
 async fn load(entries: Value) -> McpSource {
     load_mcp(&servers(entries)).await
@@ -82,7 +83,7 @@ async fn a_remote_tool_is_an_ordinary_tool() {
 // MCP-27, case 28
 #[tokio::test]
 async fn the_first_server_keeps_a_name() {
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     let says = |text: &str| McpFixture::new().tool(FixtureTool::text("t", text));
     let source = load(json!({
         "x_y": stdio(&says("second"), json!({})), "x y": stdio(&says("first"), json!({}))
@@ -100,7 +101,7 @@ async fn the_first_server_keeps_a_name() {
 // MCP-28, MCP-29, MCP-30, MCP-32, cases 21 to 26
 #[tokio::test]
 async fn the_filter_goes_by_original_names() {
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     let source = load(json!({
         "allow": stdio(&abc(), json!({"tools": {"a": true, "b": true, "c": false, "nope": true}})),
         "drop": stdio(&abc(), json!({"tools": {"c": false}})),
@@ -328,7 +329,7 @@ async fn each_server_is_announced_once() {
 // MCP-46, MCP-47, MCP-51, case 32
 #[tokio::test]
 async fn a_missing_program_fails_at_connect() {
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     let source = load(json!({"x": {"command": ["no-such-program", "--token=secret"]}})).await;
     let text = "mcp server \"x\" failed at connect: transport (spawn-failed)";
     assert_eq!(source.errors["x"], text);
@@ -423,7 +424,7 @@ async fn pages_are_followed_and_guarded() {
 // MCP-53
 #[tokio::test]
 async fn a_nameless_tool_is_skipped() {
-    let (warnings, _guard) = Warnings::listen();
+    let warnings = Warnings::listen();
     let fixture = abc()
         .tool(FixtureTool::listed_as(json!({"description": "no name"})))
         .tool(FixtureTool::listed_as(json!(7)))

@@ -5,43 +5,15 @@
 
 mod common;
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-use std::sync::Once;
-
 use common::{Root, def, options};
 use toolnexus_skills::{LoadSkillsOptions, SkillSkipReason, list_skills, load_skills};
-
-thread_local! {
-    static HEARD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Keeps what a thread logs with that thread, since tests run side by side.
-struct OwnThread;
-
-impl Write for OwnThread {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        HEARD.with_borrow_mut(|heard| heard.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use toolnexus_testkit::warnings::Warnings;
 
 /// The warnings that `work` gives.
 fn warnings(work: impl FnOnce()) -> Vec<String> {
-    // One listener for the whole program: one that comes and goes may miss what other threads
-    // have met before.
-    static LISTENER: Once = Once::new();
-    LISTENER.call_once(|| {
-        let plain = tracing_subscriber::fmt().with_writer(|| OwnThread).without_time();
-        plain.with_target(false).with_level(false).with_ansi(false).init();
-    });
-    HEARD.take();
+    let warnings = Warnings::listen();
     work();
-    let text = String::from_utf8(HEARD.take()).unwrap();
-    text.lines().map(|line| line.trim().to_owned()).collect()
+    warnings.take()
 }
 
 // SKILL-7, SKILL-25, SKILL-35: a lost skill is said aloud, once

@@ -9,16 +9,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use secrecy::ExposeSecret as _;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::BoxFuture;
 use toolnexus_core::http::{Body, HeaderValue, HttpRequest, HttpResponse, Method, TransportError, Url};
 use toolnexus_core::json::repair_surrogates;
+use toolnexus_core::{BoxFuture, Style};
 
 use crate::client::ClientInner;
 use crate::endpoint::Endpoint;
+use crate::metric::LlmStatus;
 use crate::retry::{ErrorInfo, RETRYABLE_STATUSES, Tier, backoff, retry_after};
 use crate::wire::RequestBody;
-use crate::{ClientError, ProviderError};
+use crate::{ClientError, FinishReason, ProviderError, Usage};
+
+use super::shaping::Shaped;
 
 /// How large an answer may be that is read as a whole.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
@@ -57,33 +62,113 @@ pub(crate) struct ModelExchange<'a> {
     pub(crate) client: &'a ClientInner,
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) cancel: &'a CancellationToken,
+    /// The model to ask, unless the body is shaped to name another.
+    pub(crate) model: &'a str,
     /// Whether the answer is to be streamed.
     pub(crate) streamed: bool,
 }
 
-impl ModelExchange<'_> {
+/// A call of the model that got an answer, which is still to be read.
+pub(crate) struct Asked<'a> {
+    client: &'a ClientInner,
+    started: Instant,
+    /// The model that was asked.
+    pub(crate) model: String,
+    pub(crate) answer: Answer,
+}
+
+/// A call of the model whose answer is being read.
+pub(crate) struct Reading<'a> {
+    client: &'a ClientInner,
+    started: Instant,
+    pub(crate) model: String,
+}
+
+impl<'a> Asked<'a> {
+    /// The answer, and where its reading is to be settled.
+    pub(crate) fn into_parts(self) -> (Answer, Reading<'a>) {
+        (self.answer, Reading { client: self.client, started: self.started, model: self.model })
+    }
+}
+
+impl Reading<'_> {
+    /// Notes how the call ended. Every call that was sent is settled once.
+    pub(crate) fn settle<T>(
+        &self,
+        outcome: Result<T, ClientError>,
+        usage: impl FnOnce(&T) -> (Usage, FinishReason),
+    ) -> Result<T, ClientError> {
+        let ms = elapsed_ms(self.started);
+        let span = tracing::Span::current();
+        match &outcome {
+            Ok(read) => {
+                let (usage, finish_reason) = usage(read);
+                let (prompt, completion) = (usage.prompt_tokens, usage.completion_tokens);
+                self.client.metrics.llm(&self.model, LlmStatus::Ok, ms, prompt, completion);
+                span.record("gen_ai.usage.input_tokens", prompt);
+                span.record("gen_ai.usage.output_tokens", completion);
+                span.record("gen_ai.response.finish_reasons", finish_reason.as_str());
+            }
+            Err(error) => {
+                self.client.metrics.llm(&self.model, LlmStatus::Error, ms, 0, 0);
+                span.record("error.type", error.kind());
+            }
+        }
+        outcome
+    }
+}
+
+pub(super) fn elapsed_ms(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+impl<'a> ModelExchange<'a> {
     /// What a call is traced as, until its answer is read.
     pub(crate) fn span(&self) -> tracing::Span {
+        let style = self.client.options.style;
         tracing::info_span!(
             "chat",
+            otel.name = format_args!("chat {}", self.model),
+            otel.kind = "client",
             gen_ai.operation.name = "chat",
-            gen_ai.request.model = self.client.options.model,
-            gen_ai.provider.name = self.client.options.style.as_str(),
+            gen_ai.provider.name = match style {
+                Style::Gemini => "gcp.gemini",
+                Style::OpenAI | Style::Anthropic => style.as_str(),
+            },
+            gen_ai.request.model = self.model,
+            gen_ai.request.stream = self.streamed,
+            gen_ai.response.finish_reasons = tracing::field::Empty,
+            gen_ai.usage.input_tokens = tracing::field::Empty,
+            gen_ai.usage.output_tokens = tracing::field::Empty,
+            server.address = self.endpoint.host(),
+            server.port = self.endpoint.port(),
+            error.r#type = tracing::field::Empty,
         )
     }
 
-    /// Shapes the body, sends it, and gives the model that was asked and its answer.
-    pub(crate) async fn call(&self, body: &RequestBody<'_>) -> Result<(String, Answer), ClientError> {
-        let shaped = self.client.shaped(body)?;
+    /// Shapes the body and sends it until an answer is good, or not worth another attempt.
+    pub(crate) async fn call(&self, body: &RequestBody<'_>) -> Result<Asked<'a>, ClientError> {
+        self.send_shaped(self.client.shaped(body, self.model)?).await
+    }
+
+    /// [`ModelExchange::call`] for a body that is not written yet.
+    pub(crate) async fn call_with(&self, fields: Map<String, Value>) -> Result<Asked<'a>, ClientError> {
+        self.send_shaped(self.client.shaped_fields(fields, self.model)?).await
+    }
+
+    async fn send_shaped(&self, shaped: Shaped) -> Result<Asked<'a>, ClientError> {
+        let started = Instant::now();
         let url = self.endpoint.url(&shaped.model, self.streamed);
-        let answer = match self.attempts(url, shaped.body).await? {
-            Answer::Whole(body) => Answer::Whole(match repair_surrogates(&body) {
+        let reading = Reading { client: self.client, started, model: shaped.model };
+        let answer = match self.attempts(url, shaped.body).await {
+            Ok(Answer::Whole(body)) => Answer::Whole(match self.endpoint.hide(repair_surrogates(&body)) {
                 Cow::Borrowed(_) => body,
                 Cow::Owned(repaired) => repaired.into(),
             }),
-            begun @ Answer::Begun(_) => begun,
+            Ok(begun @ Answer::Begun(_)) => begun,
+            Err(error) => return reading.settle(Err(error), |_| Default::default()),
         };
-        Ok((shaped.model, answer))
+        Ok(Asked { client: self.client, started, model: reading.model, answer })
     }
 
     /// Cancelled while nothing was awaited, or heard of by the transport first.

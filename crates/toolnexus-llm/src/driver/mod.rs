@@ -5,25 +5,40 @@
 //! in it side by side, so dropping it ends all of them.
 
 mod attempts;
+mod call;
 mod model;
+mod observer;
+mod offer;
+mod recorder;
 mod shaping;
 mod streaming;
+mod tiered;
+mod told;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::Toolkit;
 
+use crate::boundary::Boundary;
 use crate::client::ClientInner;
+use crate::hooks::Hooks;
 use crate::resolver::Resolver;
 use crate::result::limits;
 use crate::run::{Run, RunError, RunEvent, Step};
 use crate::stream::EventQueue;
+use crate::tiers::TierPlan;
 use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent, TextSink};
 pub(crate) use attempts::{Answer, ModelExchange};
 use model::Called;
+pub(crate) use observer::Observed;
+pub use observer::observe_runs;
+use offer::Offer;
+pub(crate) use recorder::Recorder;
 use tools::Turn;
 
 /// Where a run's events go.
@@ -39,8 +54,17 @@ pub(crate) enum Events {
 }
 
 impl Events {
+    /// To a stream's queue, else to a sink.
+    pub(crate) fn of(queue: Option<EventQueue>, sink: Option<EventSink>) -> Self {
+        match (queue, sink) {
+            (Some(queue), _) => Events::Queue(queue),
+            (None, Some(sink)) => Events::Sink(sink),
+            (None, None) => Events::None,
+        }
+    }
+
     /// Tells an event, building it only for somebody.
-    fn tell(&self, event: impl FnOnce() -> StreamEvent) {
+    pub(crate) fn tell(&self, event: impl FnOnce() -> StreamEvent) {
         match self {
             Events::None | Events::Text(_) => {}
             Events::Sink(sink) => sink(&event()),
@@ -100,42 +124,119 @@ pub(crate) struct Driver {
     pub(crate) cancel: CancellationToken,
     pub(crate) data: Map<String, Value>,
     pub(crate) resolver: Option<Resolver>,
+    pub(crate) boundary: Option<Mutex<Boundary>>,
+    /// Which tools the model is shown; `None`: all.
+    pub(crate) tiers: Option<Arc<TierPlan>>,
+    /// Writes the events of a durable run.
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) observed: Option<Observed>,
+}
+
+/// How far a run has come, for whoever must tell its numbers when it is gone.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) turns: AtomicU32,
+    pub(crate) tool_calls: AtomicUsize,
+    pub(crate) total_tokens: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn set(&self, turns: u32, tool_calls: usize, total_tokens: u64) {
+        self.turns.store(turns, Relaxed);
+        self.tool_calls.store(tool_calls, Relaxed);
+        self.total_tokens.store(total_tokens, Relaxed);
+    }
 }
 
 impl Driver {
-    /// Drives the run to its end.
-    pub(crate) async fn drive(&self, mut run: Run) -> Result<RunResult, ClientError> {
-        // One list of tools for the whole run, announced; a call looks its tool up live.
-        let tools = self.toolkit.snapshot().request_json(run.style());
+    /// Drives the run to its end. `again` are running calls to be executed again, after the end of the
+    /// process in which they ran.
+    pub(crate) async fn drive(&self, mut run: Run, again: Vec<usize>) -> Result<RunResult, ClientError> {
+        let ended = self.drive_on(&mut run, again).await;
+        self.show_observed(&run);
+        match ended? {
+            Ended::Done => {
+                self.finish(&mut run).await?;
+                run.into_result()
+            }
+            Ended::Halted if self.recorder.is_some() => run.paused(),
+            Ended::Halted => run.halted(),
+        }
+        // A run that halted or is done has a result: this is a fault of the machine.
+        .ok_or_else(|| RunError::Unexpected { event: "end", state: "without a result".into() }.into())
+    }
+
+    async fn drive_on(&self, run: &mut Run, again: Vec<usize>) -> Result<Ended, ClientError> {
         let endpoint = self.client.endpoint()?;
-        let ended = loop {
+        // One list of tools for the whole run, announced; a call looks its tool up live.
+        let mut offer = Offer::of(run, &self.toolkit, &self.client.options.model, self.tiers.as_deref());
+        let mut again = Some(again).filter(|again| !again.is_empty());
+        loop {
             self.check_cancelled()?;
             match run.next() {
-                Step::CallModel { messages, turn } => {
-                    match self.call_model(&endpoint, &run, messages, turn, tools.clone()).await? {
-                        Called::Answered(answer) => {
-                            run.take(RunEvent::ModelAnswered(answer))?;
-                            self.tell_answer(&run);
-                            self.events.taken().await;
-                        }
-                        Called::Refused(refused) => run.take(RunEvent::Finished {
+                Step::CallModel { .. } => match self.call_model(&endpoint, run, &mut offer).await? {
+                    Called::Answered(answer) => {
+                        self.apply(run, RunEvent::ModelAnswered(answer))?;
+                        self.tell_answer(run);
+                        self.events.taken().await;
+                    }
+                    Called::Refused(refused) => self.apply(
+                        run,
+                        RunEvent::Finished {
                             status: RunStatus::Incomplete,
                             limit: Some(limits::CONTENT_PART.into()),
                             text: Some(refused.message),
-                        })?,
-                    }
-                }
+                        },
+                    )?,
+                },
                 Step::CallTools(_) | Step::Ask(_) | Step::Wait => {
-                    if let Turn::Halted = self.run_tools(&mut run).await? {
-                        break run.halted();
+                    if let Turn::Halted = self.run_tools(run, again.take().unwrap_or_default()).await? {
+                        return Ok(Ended::Halted);
                     }
                     self.events.taken().await;
                 }
-                Step::Done(_) => break run.into_result(),
+                Step::Done(_) => return Ok(Ended::Done),
             }
-        };
-        // A run that halted or is done has a result: this is a fault of the machine.
-        ended.ok_or_else(|| RunError::Unexpected { event: "end", state: "without a result".into() }.into())
+        }
+    }
+
+    /// Writes the end of a durable run.
+    async fn finish(&self, run: &mut Run) -> Result<(), ClientError> {
+        let Some(recorder) = &self.recorder else { return Ok(()) };
+        if let Step::Done(result) = run.next() {
+            let (status, limit) = (result.status, result.limit.clone());
+            // Refused for a run that was sealed by the very event: a part that cannot be sent.
+            let finished = RunEvent::Finished { status, limit, text: None };
+            if run.take(finished.clone()).is_ok() {
+                recorder.note(finished);
+            }
+        }
+        recorder.save().await.map_err(ClientError::RunLog)
+    }
+
+    /// Takes an event, and notes it for the log of a durable run.
+    pub(crate) fn apply(&self, run: &mut Run, event: RunEvent) -> Result<(), ClientError> {
+        let noted = self.recorder.as_ref().map(|recorder| (recorder, event.clone()));
+        self.note_observed(&event);
+        run.take(event)?;
+        if let Some((recorder, event)) = noted {
+            recorder.note(event);
+        }
+        self.tally.set(run.turns(), run.finished_calls(), run.usage().total_tokens);
+        Ok(())
+    }
+
+    /// Writes what happened so far, before something that must not happen unrecorded.
+    pub(crate) async fn save(&self) -> Result<(), ClientError> {
+        match &self.recorder {
+            Some(recorder) => recorder.save().await.map_err(ClientError::RunLog),
+            None => Ok(()),
+        }
+    }
+
+    fn hooks(&self) -> Option<&Hooks> {
+        self.client.options.hooks.as_ref()
     }
 
     /// A sink or a tool may cancel the run in the midst of a step, where nothing is awaited: the
@@ -151,8 +252,15 @@ impl Driver {
                 id: call.id.clone(),
                 name: call.name.clone(),
                 args: (*call.args).clone(),
-                via: None,
+                via: call.via.clone(),
             });
         }
     }
+}
+
+/// How driving a run ended.
+enum Ended {
+    Done,
+    /// A call is suspended and nobody is there to answer.
+    Halted,
 }

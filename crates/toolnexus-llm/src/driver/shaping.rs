@@ -19,20 +19,29 @@ pub(super) struct Shaped {
 }
 
 impl ClientInner {
-    /// The body with `request_params` merged in and `body_transform` applied. With neither, its
-    /// bytes as they are.
-    pub(super) fn shaped(&self, body: &RequestBody<'_>) -> Result<Shaped, ClientError> {
+    /// The body for `model` with `request_params` merged in and `body_transform` applied. With
+    /// neither, its bytes as they are.
+    pub(super) fn shaped(&self, body: &RequestBody<'_>, model: &str) -> Result<Shaped, ClientError> {
         let options = &self.options;
         if options.request_params.is_empty() && options.body_transform.is_none() {
-            return Ok(Shaped { body: body.to_body(), model: options.model.clone() });
+            return Ok(Shaped { body: body.to_body(), model: model.to_owned() });
         }
         let unreadable = |error| ClientError::Config(format!("the request body cannot be shaped: {error}"));
-        let mut fields: Map<String, Value> =
-            serde_json::from_slice(&body.to_body().to_bytes()).map_err(unreadable)?;
+        let fields = serde_json::from_slice(&body.to_body().to_bytes()).map_err(unreadable)?;
+        self.shaped_fields(fields, model)
+    }
+
+    /// The same for a body that is not written yet.
+    pub(super) fn shaped_fields(
+        &self,
+        mut fields: Map<String, Value>,
+        model: &str,
+    ) -> Result<Shaped, ClientError> {
+        let options = &self.options;
         // Whoever shapes the body finds the model in it in every style.
         let model_is_in_url = wire(options.style).model_is_in_url();
-        if model_is_in_url {
-            fields.shift_insert(0, "model".into(), options.model.as_str().into());
+        if model_is_in_url && !fields.contains_key("model") {
+            fields.shift_insert(0, "model".into(), model.into());
         }
         for (key, value) in &options.request_params {
             if self.is_reserved(key) {
@@ -53,7 +62,7 @@ impl ClientInner {
                 }
             }
         }
-        let model = fields.get("model").and_then(Value::as_str).unwrap_or(&options.model).to_owned();
+        let model = fields.get("model").and_then(Value::as_str).unwrap_or(model).to_owned();
         if model_is_in_url {
             fields.shift_remove("model");
         }

@@ -1,5 +1,6 @@
 //! A streamed answer, read as it arrives.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -35,7 +36,7 @@ impl Driver {
         let mut first = Vec::new();
         let mut seen_data = false;
         let mut received = 0_usize;
-        let mut on_text = |text: &str| self.events.tell_text(text);
+        let mut on_text = |text: &str| self.tell_text(text);
         while flow == Flow::More {
             let Some(piece) = response.body.next().await else { break };
             let piece = piece.map_err(|source| endpoint.failed("broke off its answer", source))?;
@@ -54,7 +55,7 @@ impl Driver {
                         && let Some(payload) = payload(line)
                     {
                         seen_data = true;
-                        flow = decoder.data(&repair_surrogates(payload), &mut on_text)?;
+                        flow = decoder.data(&endpoint.hide(repair_surrogates(payload)), &mut on_text)?;
                     }
                     Ok(())
                 })
@@ -69,15 +70,39 @@ impl Driver {
         } else if let Some(payload) = payload(lines.rest()) {
             seen_data = true;
             decoder
-                .data(&repair_surrogates(payload), &mut on_text)
+                .data(&endpoint.hide(repair_surrogates(payload)), &mut on_text)
                 .map_err(|e| StreamError::from(e).into_client(endpoint))?;
             self.events.taken().await;
         }
-        if !seen_data && !claims_stream && !first.trim_ascii().is_empty() {
+        let is_document = first.trim_ascii().first().is_some_and(|byte| b"{[<".contains(byte));
+        if !seen_data && (is_document || !claims_stream && !first.trim_ascii().is_empty()) {
             // A whole answer, or an error page, where a stream was asked for.
             return Err(endpoint.unreadable("it is not an event stream", &first));
         }
-        decoder.finish()
+        let answer = decoder.finish().map(|answer| endpoint.hide_assembled(answer))?;
+        self.tell_rest();
+        Ok(answer)
+    }
+
+    /// Tells a piece of text, as the boundary decodes it.
+    fn tell_text(&self, text: &str) {
+        let Some(boundary) = &self.boundary else { return self.events.tell_text(text) };
+        let mut boundary = boundary.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_decoded(&boundary.session().decode_text(text));
+    }
+
+    /// Tells what the boundary held back.
+    fn tell_rest(&self) {
+        if let Some(boundary) = &self.boundary {
+            let mut boundary = boundary.lock().unwrap_or_else(PoisonError::into_inner);
+            self.tell_decoded(&boundary.session().flush_text());
+        }
+    }
+
+    fn tell_decoded(&self, text: &str) {
+        if !text.is_empty() {
+            self.events.tell_text(text);
+        }
     }
 }
 

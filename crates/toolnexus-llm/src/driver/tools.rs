@@ -1,24 +1,35 @@
 //! One turn of tool calls: all at once, told in call order.
 //!
+//! ```text
+//! planned ─▶ before_tool ─▶ started ─▶ tool ─▶ after_tool ─▶ finished
+//!    ▲            │ a result                         │ a suspension
+//!    │            └──────────────▶ finished          ▼
+//!    └── with the answer ◀── resolver ◀── asked, in call order
+//! ```
+//!
 //! Calls run side by side. Their outcomes are looked at in call order: the first call that has not
-//! been settled is the one whose suspension is resolved next, while later calls may still run.
+//! been settled is the one whose suspension is resolved next, while later calls may still run. Nothing
+//! starts before the log of a durable run has it, and of the calls of one turn all starts are one write.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use serde_json::Value;
 use toolnexus_core::{
-    Answer, BoxError, BoxFuture, Reporter, Reports, Request, Snapshot, ToolContext, ToolReport, ToolResult,
-    ToolSource, new_request_id, report_channel,
+    Answer, BoxError, BoxFuture, Request, Snapshot, Tool, ToolReport, ToolResult, ToolSource, new_request_id,
+    pending_of,
 };
-use tracing::Instrument as _;
 
-use super::{Driver, Events};
+use super::Driver;
+use super::call::{Call, reporting};
+use super::told::Results;
+use crate::hooks;
 use crate::resolver::Resolver;
-use crate::run::{PlannedCall, Run, RunEvent, Step};
-use crate::{ClientError, StreamEvent, WaitForCtx};
+use crate::run::{Args, PlannedCall, Run, RunEvent, Step};
+use crate::{BeforeToolEvent, ClientError, StreamEvent, ToolOverride, WaitForCtx};
 
 /// How a turn of tools ended.
 pub(super) enum Turn {
@@ -29,222 +40,378 @@ pub(super) enum Turn {
 }
 
 /// What a running future came to.
-enum Ended {
-    Call(usize, ToolResult),
+pub(super) enum Ended {
+    /// The `before_tool` hook has spoken.
+    Checked(Box<(Ready, Result<Option<ToolOverride>, ClientError>)>),
+    /// A call has its result.
+    Call(usize, Outcome),
     /// Nothing yet: the call told something, and goes on in the future that comes with it.
     Report(usize, ToolReport, BoxFuture<'static, Ended>),
     Answer(usize, String, Result<Answer, BoxError>),
 }
 
-/// A call whose reports are wanted: it ends once for each of them, and at last with its result.
-fn reporting(
-    index: usize,
-    mut call: BoxFuture<'static, Ended>,
-    mut reports: Reports,
-) -> BoxFuture<'static, Ended> {
-    Box::pin(async move {
-        tokio::select! {
-            biased;
-            // What is said from here on comes too late: a task that the tool left behind must not hold up
-            // the result by reporting on.
-            ended = &mut call => last_reports(index, reports.take_waiting().into_iter(), ended),
-            Some(report) = reports.next() => Ended::Report(index, report, reporting(index, call, reports)),
-        }
-    })
+/// What came of one call.
+pub(super) struct Outcome {
+    /// The result, or the error of the `after_tool` hook.
+    pub(super) result: Result<ToolResult, ClientError>,
+    /// What the metric event says, if there is one.
+    pub(super) measured: Option<Measured>,
 }
 
-/// What a tool said last is told before its result.
-fn last_reports(index: usize, mut left: std::vec::IntoIter<ToolReport>, ended: Ended) -> Ended {
-    match left.next() {
-        Some(report) => {
-            let rest = Box::pin(async move { last_reports(index, left, ended) });
-            Ended::Report(index, report, rest)
-        }
-        None => ended,
+pub(super) struct Measured {
+    pub(super) ms: u64,
+    pub(super) is_error: bool,
+    pub(super) pending: bool,
+}
+
+/// A call that may start.
+pub(super) struct Ready {
+    pub(super) index: usize,
+    pub(super) args: Args,
+    pub(super) tool: Option<Arc<Tool>>,
+    /// Where the tool comes from, as metrics say it.
+    pub(super) source: &'static str,
+    pub(super) way: Way,
+}
+
+/// What starting a call means.
+pub(super) enum Way {
+    /// The tool runs; with an answer, if it was suspended before.
+    Run(Option<Answer>),
+    /// It has its result without running.
+    Reply(ToolResult),
+    /// The same, for a suspension that ended: the `after_tool` hook has not seen it yet.
+    Settle(ToolResult),
+}
+
+impl Ready {
+    fn of(planned: &PlannedCall<'_>, driver: &Driver, snapshot: &Snapshot) -> Self {
+        let name = &planned.call.name;
+        let tool = driver.tool_of(name, snapshot);
+        let refused = planned.call.invalid.is_some() || planned.call.rejected.is_some();
+        let mut source = tool.as_ref().map_or("custom", |tool| tool.source.as_str());
+        let way = match &planned.reply {
+            Some(reply) if refused => Way::Reply(reply.clone()),
+            Some(reply) => Way::Settle(reply.clone()),
+            None => match driver.found(name, planned.args, snapshot) {
+                Some(found) => {
+                    source = ToolSource::Builtin.as_str();
+                    Way::Reply(found)
+                }
+                None => Way::Run(planned.answer.cloned()),
+            },
+        };
+        Ready { index: planned.index, args: Arc::clone(planned.args), tool, source, way }
     }
 }
 
 /// Gives the run the answers it can take. It takes an answer for the first call that asks under
 /// the answer's id, so where calls share an id, a later call's answer waits for the earlier ones'.
-fn give(run: &mut Run, answers: &mut Vec<(usize, String, Answer)>) -> Result<(), ClientError> {
-    while let Some(at) = answers.iter().position(|(index, id, _)| run.first_asking(id) == Some(*index)) {
-        let (_, request_id, answer) = answers.remove(at);
-        run.take(RunEvent::Answered { request_id, answer })?;
-    }
-    Ok(())
+fn next_answer(run: &Run, answers: &mut Vec<(usize, String, Answer)>) -> Option<(usize, RunEvent)> {
+    let at = answers.iter().position(|(index, id, _)| run.first_asking(id) == Some(*index))?;
+    let (index, request_id, answer) = answers.remove(at);
+    Some((index, RunEvent::Answered { request_id, answer }))
 }
 
-/// Tells the results of a turn in call order, whatever order they came in.
-struct Results<'a> {
-    events: &'a Events,
-    /// Id and name of every call; empty when nobody listens.
-    calls: Vec<(String, String)>,
-    results: Vec<Option<Arc<ToolResult>>>,
-    told: usize,
-}
-
-impl<'a> Results<'a> {
-    fn new(events: &'a Events, run: &Run) -> Self {
-        let calls: Vec<_> = match events {
-            Events::None => Vec::new(),
-            _ => run.open_calls().map(|call| (call.id.clone(), call.name.clone())).collect(),
-        };
-        Results { events, results: vec![None; calls.len()], calls, told: 0 }
-    }
-
-    fn note(&mut self, event: &RunEvent) {
-        let RunEvent::ToolFinished { index, result } = event else { return };
-        if let Some(slot) = self.results.get_mut(*index) {
-            *slot = Some(Arc::clone(result));
-        }
-        while let (Some((id, name)), Some(Some(result))) =
-            (self.calls.get(self.told), self.results.get(self.told))
-        {
-            self.events.tell(|| StreamEvent::ToolResult {
-                id: id.clone(),
-                name: name.clone(),
-                output: result.output.clone(),
-                is_error: result.is_error,
-                metadata: result.metadata.clone(),
-                via: None,
-            });
-            self.told += 1;
-        }
-    }
+/// A turn under way.
+struct Underway<'d> {
+    driver: &'d Driver,
+    running: FuturesUnordered<BoxFuture<'static, Ended>>,
+    /// What ended while something was written to the log.
+    ended: VecDeque<Ended>,
+    results: Results<'d>,
+    /// Whether each call was looked at: it waits for its hook, or was started.
+    seen: Vec<bool>,
+    /// How many calls wait for their hook.
+    checking: usize,
+    ready: Vec<Ready>,
+    /// The source of each call, for its metric event.
+    sources: Vec<&'static str>,
+    asked: Vec<usize>,
+    answers: Vec<(usize, String, Answer)>,
+    /// The hook error of the first call, in call order, that has one.
+    failed: Option<(usize, ClientError)>,
 }
 
 impl Driver {
-    pub(super) async fn run_tools(&self, run: &mut Run) -> Result<Turn, ClientError> {
-        let mut running: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
-        let mut results = Results::new(&self.events, run);
-        let mut asked = HashSet::new();
-        let mut answers = Vec::new();
+    /// Runs the open turn. `again` are calls of it that run already, but in a process that is gone.
+    pub(super) async fn run_tools(&self, run: &mut Run, again: Vec<usize>) -> Result<Turn, ClientError> {
+        let mut turn = Underway {
+            driver: self,
+            running: FuturesUnordered::new(),
+            ended: VecDeque::new(),
+            results: Results::new(&self.events, run),
+            seen: vec![false; run.open_calls().len()],
+            checking: 0,
+            ready: Vec::new(),
+            sources: vec!["custom"; run.open_calls().len()],
+            asked: Vec::new(),
+            answers: Vec::new(),
+            failed: None,
+        };
+        if !again.is_empty() {
+            turn.run_again(run, &again);
+        }
+        turn.drive(run).await
+    }
+}
+
+impl Underway<'_> {
+    async fn drive(&mut self, run: &mut Run) -> Result<Turn, ClientError> {
         loop {
-            self.check_cancelled()?;
-            self.start(run, &mut running, &mut results)?;
+            self.driver.check_cancelled()?;
+            self.plan(run).await?;
+            self.start(run).await?;
+            self.results.tell();
+            let idle = self.running.is_empty() && self.ended.is_empty();
+            if idle && let Some((_, error)) = self.failed.take() {
+                return Err(error);
+            }
             if run.open_calls().len() == 0 {
                 return Ok(Turn::Closed);
             }
-            for (index, request) in self.to_ask(run, &asked) {
-                match &self.resolver {
-                    Some(resolver) => {
-                        self.events.tell(|| StreamEvent::Pending { request: request.clone() });
-                        asked.insert(index);
-                        running.push(self.ask(resolver.clone(), run, index, request));
-                    }
-                    // Nobody to ask: the others are awaited, then the run halts here.
-                    None if running.is_empty() => {
-                        let request = run.halting_request().unwrap_or(request);
-                        self.events.tell(|| StreamEvent::Pending { request });
-                        return Ok(Turn::Halted);
-                    }
-                    None => {}
-                }
+            if self.failed.is_none() && self.ask(run, idle).await? {
+                return Ok(Turn::Halted);
             }
-            match running.next().await {
-                Some(Ended::Call(index, result)) => {
-                    let event = run.event_of(index, result, new_request_id);
-                    results.note(&event);
-                    run.take(event)?;
-                }
-                Some(Ended::Report(index, report, rest)) => {
-                    running.push(rest);
-                    self.tell_report(run, index, report);
-                    // A listener that is slow, or a tool that reports in a tight loop, must not keep
-                    // this future from giving way.
-                    self.events.taken().await;
-                    tokio::task::yield_now().await;
-                }
-                Some(Ended::Answer(index, request_id, answer)) => {
-                    // A resolver may end its ask by failing when it hears of the cancel.
-                    self.check_cancelled()?;
-                    answers.push((index, request_id, answer.map_err(ClientError::WaitFor)?));
-                    give(run, &mut answers)?;
-                }
+            match self.next().await {
+                Some(ended) => self.take(run, ended).await?,
                 // Calls are open and nothing runs: what is left is suspended.
-                None => return Ok(Turn::Halted),
+                None if self.failed.is_none() => {
+                    self.driver.save().await?;
+                    return Ok(Turn::Halted);
+                }
+                None => {}
             }
         }
     }
 
-    /// Starts every planned call; those that must not run get their result at once.
-    fn start(
-        &self,
-        run: &mut Run,
-        running: &mut FuturesUnordered<BoxFuture<'static, Ended>>,
-        results: &mut Results<'_>,
-    ) -> Result<(), ClientError> {
+    async fn next(&mut self) -> Option<Ended> {
+        match self.ended.pop_front() {
+            Some(ended) => Some(ended),
+            None => self.running.next().await,
+        }
+    }
+
+    /// Looks at every call that is planned: it goes to its hook, or is ready to start.
+    async fn plan(&mut self, run: &mut Run) -> Result<(), ClientError> {
         let Step::CallTools(planned) = run.next() else { return Ok(()) };
-        let mut indices = Vec::with_capacity(planned.len());
-        let mut args = Vec::with_capacity(planned.len());
-        let mut media = Vec::new();
-        let mut replies = Vec::new();
         // Looked up now, not when the run began: a tool registered meanwhile can be called.
-        let snapshot = self.toolkit.snapshot();
+        let snapshot = self.driver.toolkit.snapshot();
+        let hook = self.driver.hooks().and_then(|hooks| hooks.before_tool.clone());
         for call in planned {
-            indices.push(call.index);
-            args.push(Arc::clone(call.args));
-            if snapshot.get(&call.call.name).is_some_and(|tool| tool.source == ToolSource::Media) {
-                media.push(call.index);
+            match self.seen.get_mut(call.index) {
+                Some(seen) if !*seen => *seen = true,
+                _ => continue,
             }
-            match &call.reply {
-                Some(reply) => replies.push((call.index, Arc::new(reply.clone()))),
-                None => running.push(self.execute(&call, Arc::clone(&snapshot))),
+            let ready = Ready::of(&call, self.driver, &snapshot);
+            match (&ready.way, &hook) {
+                (Way::Run(None), Some(hook)) => {
+                    let event = BeforeToolEvent {
+                        name: call.call.name.clone(),
+                        args: (**call.args).clone(),
+                        id: call.call.id.clone(),
+                        turn: run.turns().saturating_sub(1),
+                        hints: ready.tool.as_ref().and_then(|tool| tool.hints),
+                    };
+                    let hook = Arc::clone(hook);
+                    self.checking += 1;
+                    self.running.push(Box::pin(async move {
+                        let verdict = hooks::call("before_tool", &*hook, event).await;
+                        Ended::Checked(Box::new((ready, verdict)))
+                    }));
+                }
+                _ => self.ready.push(ready),
             }
         }
-        run.take(RunEvent::ToolStarted { indices, args, media })?;
-        for (index, result) in replies {
-            let event = RunEvent::ToolFinished { index, result };
-            results.note(&event);
-            run.take(event)?;
+        if self.checking > 0 {
+            // A hook may take its time: what the model said is not to be lost meanwhile.
+            self.save().await?;
         }
         Ok(())
     }
 
-    fn execute(&self, planned: &PlannedCall<'_>, snapshot: Arc<Snapshot>) -> BoxFuture<'static, Ended> {
-        let index = planned.index;
-        let name = planned.call.name.clone();
-        let args = Value::Object((**planned.args).clone());
-        let (reporter, reports) = if self.events.has_listener() {
-            let (reporter, reports) = report_channel();
-            (reporter, Some(reports))
-        } else {
-            (Reporter::default(), None)
-        };
-        let context = ToolContext {
-            cancel: self.cancel.clone(),
-            timeout_ms: None,
-            answer: planned.answer.cloned(),
-            call_id: planned.call.id.clone(),
-            data: self.data.clone(),
-            reporter,
-            ..Default::default()
-        };
-        let span = tracing::info_span!(
-            "execute_tool",
-            gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = name,
-            gen_ai.tool.call.id = context.call_id,
-        );
-        let run = async move {
-            let result = match snapshot.get(&name) {
-                Some(tool) => tool.execute_with(args, context).await,
-                None => ToolResult::failure(format!("unknown tool: {name}")),
-            };
-            Ended::Call(index, result)
-        };
-        let call: BoxFuture<'static, Ended> = Box::pin(run.instrument(span));
-        match reports {
-            Some(reports) => reporting(index, call, reports),
-            None => call,
+    /// Starts what is ready. In a durable run that waits until every hook has spoken, so that all
+    /// starts are one write.
+    async fn start(&mut self, run: &mut Run) -> Result<(), ClientError> {
+        if self.ready.is_empty() || (self.driver.recorder.is_some() && self.checking > 0) {
+            return Ok(());
         }
+        let ready = std::mem::take(&mut self.ready);
+        let indices = ready.iter().map(|ready| ready.index).collect();
+        let args = ready.iter().map(|ready| Arc::clone(&ready.args)).collect();
+        let of_media =
+            |ready: &&Ready| ready.tool.as_ref().is_some_and(|tool| tool.source == ToolSource::Media);
+        let media = ready.iter().filter(of_media).map(|ready| ready.index).collect();
+        self.driver.apply(run, RunEvent::ToolStarted { indices, args, media })?;
+        for ready in &ready {
+            self.set_source(ready.index, ready.source);
+        }
+        // What has its result already is one write with its start.
+        let mut to_run = Vec::with_capacity(ready.len());
+        for ready in ready {
+            match ready.way {
+                Way::Reply(result) => {
+                    let pending = pending_of(&result).is_some();
+                    let measured = Some(Measured { ms: 0, is_error: result.is_error && !pending, pending });
+                    self.land(run, ready.index, Outcome { result: Ok(result), measured })?;
+                }
+                Way::Settle(result) if self.driver.after_tool().is_none() => {
+                    self.land(run, ready.index, Outcome { result: Ok(result), measured: None })?;
+                }
+                Way::Run(_) | Way::Settle(_) => to_run.push(ready),
+            }
+        }
+        self.save().await?;
+        for ready in to_run {
+            self.launch(run, ready);
+        }
+        Ok(())
+    }
+
+    fn set_source(&mut self, index: usize, source: &'static str) {
+        if let Some(slot) = self.sources.get_mut(index) {
+            *slot = source;
+        }
+    }
+
+    /// Sets a started call going.
+    fn launch(&mut self, run: &Run, ready: Ready) {
+        let index = ready.index;
+        let Some(call) = run.open_calls().nth(index) else { return };
+        let call = Call::new(self.driver, run, call, &ready);
+        self.running.push(match ready.way {
+            Way::Run(answer) => self.driver.execute(call, answer),
+            Way::Settle(result) | Way::Reply(result) => {
+                Box::pin(async move { Ended::Call(index, call.settled(result).await) })
+            }
+        });
+    }
+
+    /// Takes up calls whose process is gone.
+    fn run_again(&mut self, run: &Run, again: &[usize]) {
+        let snapshot = self.driver.toolkit.snapshot();
+        for planned in run.running_calls() {
+            if again.contains(&planned.index) {
+                let ready = Ready {
+                    way: Way::Run(planned.answer.cloned()),
+                    ..Ready::of(&planned, self.driver, &snapshot)
+                };
+                self.set_source(ready.index, ready.source);
+                self.launch(run, ready);
+            }
+        }
+    }
+
+    async fn take(&mut self, run: &mut Run, ended: Ended) -> Result<(), ClientError> {
+        match ended {
+            Ended::Checked(checked) => {
+                let (mut ready, verdict) = *checked;
+                self.checking -= 1;
+                match verdict {
+                    Ok(Some(ToolOverride { args, result })) => {
+                        let suspends = result.as_ref().is_some_and(|result| pending_of(result).is_some());
+                        // A result stands for the model's own arguments; a suspension, for what is run
+                        // once it is granted.
+                        if let Some(args) = args.filter(|_| result.is_none() || suspends) {
+                            ready.args = Arc::new(args);
+                        }
+                        if let Some(result) = result {
+                            ready.way = Way::Reply(result);
+                        }
+                        self.ready.push(ready);
+                    }
+                    Ok(None) => self.ready.push(ready),
+                    Err(error) => self.fail(ready.index, error),
+                }
+            }
+            Ended::Call(index, outcome) => {
+                self.land(run, index, outcome)?;
+                // What came in meanwhile is one write with it.
+                while let Some(position) =
+                    self.ended.iter().position(|ended| matches!(ended, Ended::Call(..)))
+                {
+                    if let Some(Ended::Call(index, outcome)) = self.ended.remove(position) {
+                        self.land(run, index, outcome)?;
+                    }
+                }
+                self.save().await?;
+            }
+            Ended::Report(index, report, rest) => {
+                self.running.push(rest);
+                self.tell_report(run, index, report);
+                // A listener that is slow, or a tool that reports in a tight loop, must not keep
+                // this future from giving way.
+                self.driver.events.taken().await;
+                tokio::task::yield_now().await;
+            }
+            Ended::Answer(index, request_id, answer) => {
+                // A resolver may end its ask by failing when it hears of the cancel.
+                self.driver.check_cancelled()?;
+                self.answers.push((index, request_id, answer.map_err(ClientError::WaitFor)?));
+                while let Some((index, event)) = next_answer(run, &mut self.answers) {
+                    if let Some(seen) = self.seen.get_mut(index) {
+                        *seen = false;
+                    }
+                    self.driver.apply(run, event)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A call has its result, or is suspended.
+    fn land(&mut self, run: &mut Run, index: usize, outcome: Outcome) -> Result<(), ClientError> {
+        let Some(call) = run.open_calls().nth(index) else { return Ok(()) };
+        if let Some(Measured { ms, is_error, pending }) = outcome.measured {
+            let source = self.sources.get(index).copied().unwrap_or("custom");
+            self.driver.client.metrics.tool(&call.name, source, is_error, ms, pending);
+        }
+        let result = match outcome.result {
+            Ok(result) => result,
+            Err(error) => {
+                self.fail(index, error);
+                return Ok(());
+            }
+        };
+        let event = run.event_of(index, result, new_request_id);
+        if let RunEvent::ToolFinished { result, .. } = &event {
+            if let Some(boundary) = &self.driver.boundary {
+                boundary.lock().unwrap_or_else(PoisonError::into_inner).session().note_result(call, result);
+            }
+            self.results.note(index, result);
+        }
+        self.driver.apply(run, event)
+    }
+
+    fn fail(&mut self, index: usize, error: ClientError) {
+        if self.failed.as_ref().is_none_or(|(first, _)| index < *first) {
+            self.failed = Some((index, error));
+        }
+    }
+
+    /// Writes what happened, while what runs goes on.
+    async fn save(&mut self) -> Result<(), ClientError> {
+        if self.driver.recorder.is_none() {
+            return Ok(());
+        }
+        let mut save = pin!(self.driver.save());
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(saved) = save.as_mut().poll(context) {
+                return Poll::Ready(saved);
+            }
+            while let Poll::Ready(Some(ended)) = self.running.poll_next_unpin(context) {
+                self.ended.push_back(ended);
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     fn tell_report(&self, run: &Run, index: usize, report: ToolReport) {
         // Log lines are for callers over a protocol; a run has no event for them.
         let ToolReport::Progress { progress, total, message } = report else { return };
         let Some(call) = run.open_calls().nth(index) else { return };
-        self.events.tell(|| StreamEvent::ToolProgress {
+        self.driver.events.tell(|| StreamEvent::ToolProgress {
             id: call.id.clone(),
             name: call.name.clone(),
             progress,
@@ -253,17 +420,61 @@ impl Driver {
         });
     }
 
+    /// Puts the open requests whose turn it is to the resolver. True: there is none, and nothing else
+    /// to do either.
+    async fn ask(&mut self, run: &Run, idle: bool) -> Result<bool, ClientError> {
+        let open = self.to_ask(run);
+        if open.is_empty() {
+            return Ok(false);
+        }
+        let Some(resolver) = self.driver.resolver.clone() else {
+            // Nobody to ask: the others are awaited, then the run halts here.
+            if !idle {
+                return Ok(false);
+            }
+            self.driver.save().await?;
+            if let Some(request) = run.halting_request() {
+                self.driver.events.tell(|| StreamEvent::Pending { request });
+            }
+            return Ok(true);
+        };
+        // The question is written before anybody hears it.
+        self.save().await?;
+        for (index, request) in open {
+            self.driver.events.tell(|| StreamEvent::Pending { request: request.clone() });
+            self.asked.push(index);
+            self.running.push(self.driver.ask(resolver.clone(), run, index, request));
+        }
+        Ok(false)
+    }
+
     /// The open requests whose turn it is and that were not asked: the one that is next in call
     /// order, for which every call before it has its result; or, for a host that wants that, all.
-    fn to_ask(&self, run: &Run, asked: &HashSet<usize>) -> Vec<(usize, Request)> {
-        let Step::Ask(open) = run.next() else { return Vec::new() };
-        let at_once = self.resolver.is_some() && self.client.options.concurrent_wait_for;
+    fn to_ask(&self, run: &Run) -> Vec<(usize, Request)> {
+        // Not `Step::Ask`, which comes when every call was started: a question does not wait for the
+        // hooks of other calls, which may wait for its answer.
+        let open = run.open_requests();
+        let at_once = self.driver.resolver.is_some() && self.driver.client.options.concurrent_wait_for;
         let next = run.first_unfinished();
         open.into_iter()
             .filter(|open| at_once || Some(open.index) == next)
-            .filter(|open| !asked.contains(&open.index))
+            .filter(|open| !self.asked.contains(&open.index))
             .map(|open| (open.index, open.request.clone()))
             .collect()
+    }
+}
+
+impl Driver {
+    /// Runs the tool of a call, told about by whoever listens.
+    fn execute(&self, call: Call, answer: Option<Answer>) -> BoxFuture<'static, Ended> {
+        let index = call.index;
+        let (context, reports) = self.context_of(&call, answer);
+        let run: BoxFuture<'static, Ended> =
+            Box::pin(async move { Ended::Call(index, call.run(context).await) });
+        match reports {
+            Some(reports) => reporting(index, run, reports),
+            None => run,
+        }
     }
 
     /// Asks the resolver, once whoever listens has been told of the request.

@@ -51,6 +51,7 @@ impl Debug for ModelCall {
             .field("name", &self.name)
             .field("args", &self.args.len())
             .field("readable", &self.invalid.is_none())
+            .field("via", &self.via)
             .finish()
     }
 }
@@ -90,7 +91,7 @@ impl Debug for RunEvent {
             RunEvent::Failed { error } => {
                 f.debug_struct("Failed").field("error_bytes", &error.len()).finish()
             }
-            RunEvent::Resumed {} => f.write_str("Resumed"),
+            RunEvent::Resumed { .. } => f.write_str("Resumed"),
         }
     }
 }

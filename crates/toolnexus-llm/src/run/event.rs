@@ -12,7 +12,7 @@ use crate::{FinishReason, Message, Prompt, RunStatus, Transcript, Usage};
 pub type Args = Arc<Map<String, Value>>;
 
 /// One tool call as the model asked for it.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
     /// The model's id for the call.
     pub id: String,
@@ -23,6 +23,20 @@ pub struct ModelCall {
     /// Why the arguments could not be read. Such a call is answered with an error and never run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
+    /// Why a model boundary refuses the call: the text that the model reads instead of a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<String>,
+    /// The tool that the model called to make this call, when it did not call the tool by its own
+    /// name. The provider knows the call under that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+}
+
+impl ModelCall {
+    /// The name under which the provider knows the call.
+    pub(crate) fn name_on_the_wire(&self) -> &str {
+        self.via.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// What a run starts from.
@@ -57,9 +71,9 @@ pub struct RunStarted {
 ///
 /// ```
 /// use toolnexus_llm::run::RunEvent;
-/// let json = serde_json::to_string(&RunEvent::Resumed {}).unwrap();
+/// let json = serde_json::to_string(&RunEvent::Resumed { model: None }).unwrap();
 /// assert_eq!(json, r#"{"v":1,"type":"resumed"}"#);
-/// assert_eq!(serde_json::from_str::<RunEvent>(&json).unwrap(), RunEvent::Resumed {});
+/// assert_eq!(serde_json::from_str::<RunEvent>(&json).unwrap(), RunEvent::Resumed { model: None });
 /// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", remote = "Self")]
@@ -105,6 +119,10 @@ pub enum RunEvent {
         /// What the transcript says while the request is open.
         #[serde(default)]
         output: String,
+        /// Whether the question is not the tool's own, but whether to run it again: its process
+        /// ended while it ran.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_doubt: bool,
     },
     /// An open request was answered.
     Answered {
@@ -130,7 +148,11 @@ pub enum RunEvent {
         error: String,
     },
     /// A driver took the run up again.
-    Resumed {},
+    Resumed {
+        /// The model from here on, where it is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
 }
 
 /// One turn of the model.
@@ -167,7 +189,7 @@ impl RunEvent {
             RunEvent::Answered { .. } => "answered",
             RunEvent::Finished { .. } => "finished",
             RunEvent::Failed { .. } => "failed",
-            RunEvent::Resumed {} => "resumed",
+            RunEvent::Resumed { .. } => "resumed",
         }
     }
 }

@@ -191,32 +191,40 @@ impl Run {
         if self.open.is_empty() {
             return Step::CallModel { messages: &self.messages, turn: self.turns };
         }
-        let planned: Vec<PlannedCall<'_>> = self
-            .open
-            .iter()
-            .enumerate()
-            .filter(|(_, open)| open.phase == Phase::Planned)
-            .map(|(index, open)| PlannedCall {
-                index,
-                call: &open.call,
-                args: &open.args,
-                answer: open.answer.as_ref(),
-                reply: open.fixed_result(),
-            })
-            .collect();
+        let planned: Vec<PlannedCall<'_>> = self.calls_in(&Phase::Planned).collect();
         if !planned.is_empty() {
             return Step::CallTools(planned);
         }
-        let asked: Vec<OpenRequest<'_>> = self
-            .open
+        let asked = self.open_requests();
+        if asked.is_empty() { Step::Wait } else { Step::Ask(asked) }
+    }
+
+    fn calls_in<'r>(&'r self, phase: &Phase) -> impl Iterator<Item = PlannedCall<'r>> {
+        let in_phase = move |(_, open): &(usize, &OpenCall)| open.phase == *phase;
+        self.open.iter().enumerate().filter(in_phase).map(|(index, open)| PlannedCall {
+            index,
+            call: &open.call,
+            args: &open.args,
+            answer: open.answer.as_ref(),
+            reply: open.fixed_result(),
+        })
+    }
+
+    /// The requests that wait for an answer, in call order.
+    pub fn open_requests(&self) -> Vec<OpenRequest<'_>> {
+        self.open
             .iter()
             .enumerate()
-            .filter(|(_, open)| matches!(open.phase, Phase::Suspended { .. }))
             .filter_map(|(index, open)| {
-                Some(OpenRequest { index, request: open.request.as_ref()?, call: &open.call })
+                Some(OpenRequest { index, request: open.open_request()?, call: &open.call })
             })
-            .collect();
-        if asked.is_empty() { Step::Wait } else { Step::Ask(asked) }
+            .collect()
+    }
+
+    /// The calls that were started and have neither a result nor an open request. Of a run that was
+    /// read back from its events these are in doubt: their process ended while they ran.
+    pub fn running_calls(&self) -> Vec<PlannedCall<'_>> {
+        self.calls_in(&Phase::Running).collect()
     }
 
     /// Takes one event.
@@ -247,12 +255,16 @@ impl Run {
         }
         match event {
             RunEvent::Started(_) => false,
-            RunEvent::Failed { .. } | RunEvent::Resumed {} => true,
+            RunEvent::Failed { .. } => true,
+            RunEvent::Resumed { model } => {
+                self.model = model.unwrap_or_else(|| std::mem::take(&mut self.model));
+                true
+            }
             RunEvent::MessagesReplaced { messages } => {
                 let fits = self.wants_model();
                 if fits {
+                    self.prompt_is_last &= messages.last() == self.messages.last();
                     self.messages = messages;
-                    self.prompt_is_last = false;
                 }
                 fits
             }
@@ -272,7 +284,9 @@ impl Run {
             }
             RunEvent::ToolStarted { indices, args, media } => self.calls_started(&indices, args, &media),
             RunEvent::ToolFinished { index, result } => self.call_finished(index, result),
-            RunEvent::Suspended { index, request, output } => self.call_suspended(index, request, output),
+            RunEvent::Suspended { index, request, output, in_doubt } => {
+                self.call_suspended(index, request, output, in_doubt)
+            }
             RunEvent::Answered { request_id, answer } => self.request_answered(&request_id, answer),
             RunEvent::Finished { status, limit, text } => self.finished(status, limit, text),
         }
@@ -324,8 +338,13 @@ impl Run {
         true
     }
 
-    fn call_suspended(&mut self, index: usize, request: Request, output: String) -> bool {
+    fn call_suspended(&mut self, index: usize, request: Request, output: String, in_doubt: bool) -> bool {
         match self.running(index) {
+            Some(call) if in_doubt => {
+                call.doubt = Some(request);
+                call.phase = Phase::Suspended { output };
+                true
+            }
             // One answer is all that a call gets: what suspends again is finished instead.
             Some(call) if call.answer.is_none() => {
                 call.request = Some(request);
@@ -339,10 +358,14 @@ impl Run {
     fn request_answered(&mut self, request_id: &str, answer: Answer) -> bool {
         let asking = self.open.iter_mut().find(|call| call.asks(request_id));
         let Some(call) = asking else { return false };
+        call.phase = Phase::Planned;
+        if call.doubt.take().is_some() {
+            call.stays_interrupted = !answer.ok;
+            return true;
+        }
         // A granted answer has no reason, on paper neither: a replay must give the same run.
         let reason = if answer.ok { None } else { answer.reason };
         call.answer = Some(Answer { reason, ..answer });
-        call.phase = Phase::Planned;
         true
     }
 
@@ -388,7 +411,8 @@ impl Run {
         // The model's own arguments are in the transcript; without them here, the ones that ran
         // need not be copied.
         drop(call.args);
-        self.records.push(ToolCallRecord::new(call.name, Arc::unwrap_or_clone(args), result));
+        let args = Arc::unwrap_or_clone(args);
+        self.records.push(ToolCallRecord { via: call.via, ..ToolCallRecord::new(call.name, args, result) });
     }
 
     fn end(&mut self, status: RunStatus, limit: Option<String>, text: String) {
@@ -405,6 +429,8 @@ impl Run {
             limit,
             finish_reason: self.finish_reason,
             pending: None,
+            open_requests: Vec::new(),
+            run_id: (!self.run_id.is_empty()).then(|| self.run_id.clone()),
             files: std::mem::take(&mut self.files),
         }));
     }
@@ -417,15 +443,19 @@ impl Run {
         let Some(mut request) = pending_of(&result) else {
             return RunEvent::ToolFinished { index, result: Arc::new(result) };
         };
-        let answered = self.open.get(index).filter(|call| call.answer.is_some());
-        if let Some(call) = answered {
-            let result = ToolResult::failure(format!("unresolved: {}", call.asked()));
-            return RunEvent::ToolFinished { index, result: Arc::new(result) };
+        if let Some(unresolved) = self.unresolved(index) {
+            return RunEvent::ToolFinished { index, result: Arc::new(ToolResult::failure(unresolved)) };
         }
         if request.id.is_empty() {
             request.id = new_id();
         }
-        RunEvent::Suspended { index, request, output: result.output }
+        RunEvent::Suspended { index, request, output: result.output, in_doubt: false }
+    }
+
+    /// What a call that was answered comes to if it suspends again: the text of its failure.
+    pub(crate) fn unresolved(&self, index: usize) -> Option<String> {
+        let answered = self.open.get(index).filter(|call| call.answer.is_some())?;
+        Some(format!("unresolved: {}", answered.asked()))
     }
 
     /// What a run that has nobody to ask stops with: the first open request, in call order. If that
@@ -435,9 +465,8 @@ impl Run {
     /// `None` while nothing is suspended, or while a call before it has no result yet.
     pub fn halting_request(&self) -> Option<Request> {
         let open = self.open.get(self.first_unfinished()?..)?;
-        let suspended = |call: &OpenCall| matches!(call.phase, Phase::Suspended { .. });
-        let first = open.first().filter(|call| suspended(call))?.request.as_ref()?;
-        let asked = open.iter().filter(|call| suspended(call)).filter_map(|call| call.request.as_ref());
+        let first = open.first()?.open_request()?;
+        let asked = open.iter().filter_map(OpenCall::open_request);
         let relayed = asked.filter(|request| is_relay_request(request));
         let merged = if is_relay_request(first) { merged_relay_requests(relayed) } else { None };
         Some(merged.unwrap_or_else(|| first.clone()))
@@ -448,17 +477,35 @@ impl Run {
     ///
     /// `None` while nothing is suspended, or while a call before it has no result yet.
     pub fn halted(mut self) -> Option<RunResult> {
-        let request = self.halting_request()?;
         let at = self.first_unfinished()?;
-        let mut open = std::mem::take(&mut self.open);
-        open.truncate(at + 1);
-        for call in &mut open {
+        let request = self.halting_request()?;
+        self.open.truncate(at + 1);
+        self.waiting(request)
+    }
+
+    /// The result of stopping where every call of the turn is over or suspended: for a driver that has
+    /// nobody to ask and goes on with this very run later. No call is dropped, and
+    /// [`RunResult::open_requests`] holds all that is asked.
+    ///
+    /// `None` while nothing is suspended, or while a call is planned or running.
+    pub fn paused(self) -> Option<RunResult> {
+        let settled = |call: &OpenCall| matches!(call.phase, Phase::Suspended { .. } | Phase::Finished(_));
+        if !self.open.iter().all(settled) {
+            return None;
+        }
+        let request = self.halting_request()?;
+        let open_requests = self.open.iter().filter_map(OpenCall::open_request).cloned().collect();
+        Some(RunResult { open_requests, ..self.waiting(request)? })
+    }
+
+    /// The result of a run that waits: what its suspended calls say meanwhile stands for their results.
+    fn waiting(mut self, request: Request) -> Option<RunResult> {
+        for call in &mut self.open {
             if let Phase::Suspended { output } = &mut call.phase {
                 call.phase = Phase::Finished(Arc::new(ToolResult::failure(std::mem::take(output))));
             }
         }
         let text = request.prompt.clone();
-        self.open = open;
         // The limit says nothing about a run that waits.
         self.max_turns = u32::MAX;
         self.close_turn();
@@ -473,9 +520,19 @@ impl Run {
         self.outcome.map(|outcome| *outcome)
     }
 
+    /// Whether the run has its `finished` event and takes no more.
+    pub const fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
     /// The run's id; empty for a run that nobody records.
     pub fn run_id(&self) -> &str {
         &self.run_id
+    }
+
+    /// The model that the run is asked of.
+    pub fn model(&self) -> &str {
+        &self.model
     }
 
     /// The dialect of the transcript.
@@ -525,7 +582,12 @@ impl Run {
 
     /// Whether calls of the open turn were started and have neither a result nor an open request.
     pub fn has_running_calls(&self) -> bool {
-        self.open.iter().any(|call| call.phase == Phase::Running)
+        self.calls_in(&Phase::Running).next().is_some()
+    }
+
+    /// The result that a call in doubt gets when it is not to be run again.
+    pub fn interrupted_result() -> ToolResult {
+        ToolResult::failure(turn::INTERRUPTED)
     }
 
     /// Tool calls of the whole run that have their result.

@@ -35,12 +35,29 @@ pub(super) struct OpenCall {
     pub(super) request: Option<Request>,
     /// What came back.
     pub(super) answer: Option<Answer>,
+    /// The open question whether to run it again, after its process ended while it ran.
+    pub(super) doubt: Option<Request>,
+    /// Whether that question was declined.
+    pub(super) stays_interrupted: bool,
 }
+
+/// What the model reads of a call whose process ended while it ran.
+pub(super) const INTERRUPTED: &str =
+    "interrupted: the process stopped while this tool ran; its effect is unknown";
 
 impl OpenCall {
     pub(super) fn new(call: ModelCall) -> Self {
         let args = Arc::clone(&call.args);
-        OpenCall { call, args, phase: Phase::Planned, of_media: false, request: None, answer: None }
+        OpenCall {
+            call,
+            args,
+            phase: Phase::Planned,
+            of_media: false,
+            request: None,
+            answer: None,
+            doubt: None,
+            stays_interrupted: false,
+        }
     }
 
     pub(super) fn result(&self) -> Option<&Arc<ToolResult>> {
@@ -50,9 +67,15 @@ impl OpenCall {
         }
     }
 
-    /// The result of a call that must not be executed: its arguments were unreadable, or its
-    /// request was declined.
+    /// The result of a call that must not be executed: it was refused, its arguments were
+    /// unreadable, or its request was declined.
     pub(super) fn fixed_result(&self) -> Option<ToolResult> {
+        if let Some(text) = &self.call.rejected {
+            return Some(ToolResult::failure(text));
+        }
+        if self.stays_interrupted {
+            return Some(ToolResult::failure(INTERRUPTED));
+        }
         if let Some(reason) = &self.call.invalid {
             return Some(ToolResult::failure(format!(
                 "invalid arguments for tool \"{}\": {reason}",
@@ -70,10 +93,17 @@ impl OpenCall {
         Some(ToolResult::failure(format!("declined/expired: {}", self.asked())).with_metadata(metadata))
     }
 
+    /// The request it waits for.
+    pub(super) fn open_request(&self) -> Option<&Request> {
+        match self.phase {
+            Phase::Suspended { .. } => self.doubt.as_ref().or(self.request.as_ref()),
+            _ => None,
+        }
+    }
+
     /// Whether it waits for an answer to the request of this id.
     pub(super) fn asks(&self, request_id: &str) -> bool {
-        matches!(self.phase, Phase::Suspended { .. })
-            && self.request.as_ref().is_some_and(|request| request.id == request_id)
+        self.open_request().is_some_and(|request| request.id == request_id)
     }
 
     /// The prompt of the call's first request.

@@ -81,21 +81,12 @@ impl RunSummary {
         updated_at: SystemTime,
     ) -> Result<Self, RunError> {
         let run = Run::replay(events)?;
-        let (pending, status) = match run.next() {
-            Step::Done(result) => (
-                Vec::new(),
-                match result.status {
-                    RunStatus::Incomplete => RunSummaryStatus::Incomplete,
-                    _ => RunSummaryStatus::Done,
-                },
-            ),
-            _ if matches!(events.last(), Some(RunEvent::Failed { .. })) => {
-                (Vec::new(), RunSummaryStatus::Failed)
-            }
-            Step::Ask(open) if !run.has_running_calls() => {
-                (open.into_iter().map(|open| open.request.clone()).collect(), RunSummaryStatus::Pending)
-            }
-            _ => (Vec::new(), RunSummaryStatus::Running),
+        let status = match run.next() {
+            Step::Done(result) if result.status == RunStatus::Incomplete => RunSummaryStatus::Incomplete,
+            Step::Done(_) => RunSummaryStatus::Done,
+            _ if matches!(events.last(), Some(RunEvent::Failed { .. })) => RunSummaryStatus::Failed,
+            Step::Ask(_) if !run.has_running_calls() => RunSummaryStatus::Pending,
+            _ => RunSummaryStatus::Running,
         };
         Ok(RunSummary {
             run_id: run_id.into(),
@@ -105,7 +96,7 @@ impl RunSummary {
             total_tokens: run.usage().total_tokens,
             started_at,
             updated_at,
-            pending,
+            pending: run.open_requests().into_iter().map(|open| open.request.clone()).collect(),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The request, and the one call it makes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,8 +18,9 @@ use super::tools::{
     openai_tool_choice_to_anthropic, openai_tools_to_anthropic, with_properties, without_duplicates,
 };
 use crate::driver::{Answer, ModelExchange};
-use crate::wire::{Field, PartRules, RequestBody, wire};
-use crate::{Client, ClientError, ClientOptions};
+use crate::hooks;
+use crate::wire::{Field, PartRules, RequestBody, mark_for_cache, wire};
+use crate::{AfterLlmEvent, BeforeLlmEvent, Client, ClientError, ClientOptions, Transcript};
 
 /// Anthropic wants a limit in every request.
 const MAX_TOKENS: u64 = 4096;
@@ -63,10 +66,7 @@ impl TranslateRequest {
             ),
             Style::OpenAI | Style::Gemini => without_duplicates(
                 toolkit.map(Toolkit::to_openai).into_iter().flatten().chain(self.tools.iter().cloned()),
-            )
-            .into_iter()
-            .map(with_properties)
-            .collect(),
+            ),
         }
     }
 }
@@ -123,30 +123,115 @@ impl Client {
         let style = options.style;
         let endpoint = self.inner().endpoint()?;
         let mut encoder = PartRules::of(options).encoder(style);
-        let body = match style {
-            Style::Anthropic => anthropic_body(options, &request, &mut encoder)?,
-            Style::OpenAI | Style::Gemini => openai_body(options, &request, &mut encoder)?,
+        let mut draft = match style {
+            Style::Anthropic => anthropic_draft(options, &request, &mut encoder)?,
+            Style::OpenAI | Style::Gemini => openai_draft(options, &request, &mut encoder)?,
         };
         self.inner().warn_replaced(encoder.replaced());
-        let exchange =
-            ModelExchange { client: self.inner(), endpoint: &endpoint, cancel: &cancel, streamed: false };
-        let (model, answer) = exchange.call(&body).instrument(exchange.span()).await?;
-        let Answer::Whole(body) = answer else {
-            return Err(endpoint.unreadable("it is a stream", b""));
+        let mut model = options.model.clone();
+        let hooks = options.hooks.as_ref();
+        if let Some(hook) = hooks.and_then(|hooks| hooks.before_llm.as_ref()) {
+            let event = BeforeLlmEvent {
+                messages: draft.messages.clone(),
+                tools: Arc::new(draft.tools.clone()),
+                model: model.clone(),
+                turn: 0,
+            };
+            let change = hooks::call("before_llm", &**hook, event).await?.unwrap_or_default();
+            draft.messages = change.messages.unwrap_or(draft.messages);
+            draft.tools = change.tools.unwrap_or(draft.tools);
+            model = change.model.unwrap_or(model);
+        }
+        let mut session = options.boundary.as_ref().map(|boundary| boundary.open(style));
+        if let Some(session) = &mut session {
+            (draft.system, draft.messages) = session.encode_messages(&draft.system, &draft.messages);
+            draft.tools = session.encode_tools(draft.tools);
+        }
+        let body = draft.body(style, &model);
+        let body = match &options.prompt_cache {
+            Some(cache) => mark_for_cache(body, style, cache),
+            None => body,
         };
-        // The wire says what is no answer at all; what it makes of calls is for the loop.
-        let read = wire(style).decode(&body, 0).map_err(|problem| endpoint.unreadable(&problem.0, &body))?;
-        let raw = serde_json::from_slice(&body)
-            .map_err(|error| endpoint.unreadable(&format!("it is not JSON ({error})"), &body))?;
-        Ok(outbound(style, raw, read.usage, model))
+        let exchange = ModelExchange {
+            client: self.inner(),
+            endpoint: &endpoint,
+            cancel: &cancel,
+            model: &model,
+            streamed: false,
+        };
+        let call = async {
+            let (answer, reading) = exchange.call(&body).await?.into_parts();
+            let Answer::Whole(body) = answer else { return Err(endpoint.unreadable("it is a stream", b"")) };
+            // The wire says what is no answer at all; what it makes of calls is for the loop.
+            let read = wire(style).decode(&body, 0).map_err(|problem| endpoint.unreadable(&problem.0, &body));
+            let read = read.and_then(|answer| {
+                let raw = serde_json::from_slice::<Value>(&body)
+                    .map_err(|error| endpoint.unreadable(&format!("it is not JSON ({error})"), &body))?;
+                Ok((answer, raw))
+            });
+            let (answer, raw) = reading.settle(read, |(answer, _)| (answer.usage, answer.finish_reason))?;
+            Ok((answer, raw, reading.model))
+        };
+        let (mut answer, mut raw, model) = call.instrument(exchange.span()).await?;
+        let usage = answer.usage;
+        if let Some(session) = &mut session {
+            answer = session.decode(answer);
+            if let Some(message) = &answer.message {
+                wire(style).replace_message(&mut raw, message);
+            }
+        }
+        if let Some(hook) = hooks.and_then(|hooks| hooks.after_llm.as_ref()) {
+            let event = AfterLlmEvent { response: raw.clone(), model: model.clone(), turn: 0 };
+            hooks::call("after_llm", &**hook, event).await?;
+        }
+        Ok(outbound(style, raw, usage, model))
     }
 }
 
-fn openai_body(
+/// A request in the client's style that is not written yet.
+struct Draft {
+    /// Apart from the messages, for a style that sends it apart.
+    system: String,
+    messages: Transcript,
+    tools: Vec<Value>,
+    tool_choice: Option<Value>,
+    /// 0: none is sent.
+    max_tokens: u64,
+}
+
+impl Draft {
+    fn body(&self, style: Style, model: &str) -> RequestBody<'_> {
+        let mut body = RequestBody::default().string("model", model);
+        let anthropic = style == Style::Anthropic;
+        if anthropic {
+            body = body.with("max_tokens", json(&self.max_tokens.into()));
+        }
+        body = body.with("messages", Field::Transcript(&self.messages));
+        if !self.system.is_empty() {
+            body = body.string("system", &self.system);
+        }
+        if !self.tools.is_empty() {
+            let tools: Vec<Value> = match style {
+                Style::OpenAI => self.tools.iter().cloned().map(with_properties).collect(),
+                Style::Anthropic | Style::Gemini => self.tools.clone(),
+            };
+            body = body.with("tools", json(&Value::Array(tools)));
+            if let Some(choice) = &self.tool_choice {
+                body = body.with("tool_choice", json(choice));
+            }
+        }
+        if !anthropic && self.max_tokens > 0 {
+            body = body.with("max_tokens", json(&self.max_tokens.into()));
+        }
+        body
+    }
+}
+
+fn openai_draft(
     options: &ClientOptions,
     request: &TranslateRequest,
     encoder: &mut PartEncoder,
-) -> Result<RequestBody<'static>, ContentPartError> {
+) -> Result<Draft, ContentPartError> {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !has_system_message(&request.messages)
         && let Some(system) = first_given([request.system.as_deref(), Some(&options.system_prompt)])
@@ -156,45 +241,29 @@ fn openai_body(
     for message in request.messages.iter().filter(|message| message.is_object()) {
         messages.push(with_literals_encoded(message, encoder)?);
     }
-    let mut body = RequestBody::default()
-        .string("model", &options.model)
-        .with("messages", json(&Value::Array(messages)));
-    let tools = request.tools(Style::OpenAI);
-    if !tools.is_empty() {
-        body = body.with("tools", json(&Value::Array(tools)));
-        if let Some(choice) = request.tool_choice.as_ref().filter(|choice| !choice.is_null()) {
-            body = body.with("tool_choice", json(choice));
-        }
-    }
-    if request.max_tokens > 0 {
-        body = body.with("max_tokens", json(&request.max_tokens.into()));
-    }
-    Ok(body)
+    Ok(Draft {
+        system: String::new(),
+        messages: messages.into(),
+        tools: request.tools(Style::OpenAI),
+        tool_choice: request.tool_choice.clone().filter(|choice| !choice.is_null()),
+        max_tokens: request.max_tokens,
+    })
 }
 
-fn anthropic_body(
+fn anthropic_draft(
     options: &ClientOptions,
     request: &TranslateRequest,
     encoder: &mut PartEncoder,
-) -> Result<RequestBody<'static>, ContentPartError> {
+) -> Result<Draft, ContentPartError> {
     let read = inbound(&request.messages, encoder)?;
-    let max_tokens = if request.max_tokens > 0 { request.max_tokens } else { MAX_TOKENS };
-    let mut body = RequestBody::default()
-        .string("model", &options.model)
-        .with("max_tokens", json(&max_tokens.into()))
-        .with("messages", json(&Value::Array(read.messages)));
     let systems = [request.system.as_deref(), Some(&read.system), Some(&options.system_prompt)];
-    if let Some(system) = first_given(systems) {
-        body = body.string("system", system);
-    }
-    let tools = request.tools(Style::Anthropic);
-    if !tools.is_empty() {
-        body = body.with("tools", json(&Value::Array(tools)));
-        if let Some(choice) = request.tool_choice.as_ref().and_then(openai_tool_choice_to_anthropic) {
-            body = body.with("tool_choice", json(&choice));
-        }
-    }
-    Ok(body)
+    Ok(Draft {
+        system: first_given(systems).unwrap_or_default().to_owned(),
+        messages: read.messages.into(),
+        tools: request.tools(Style::Anthropic),
+        tool_choice: request.tool_choice.as_ref().and_then(openai_tool_choice_to_anthropic),
+        max_tokens: if request.max_tokens > 0 { request.max_tokens } else { MAX_TOKENS },
+    })
 }
 
 /// The first system text that says something.

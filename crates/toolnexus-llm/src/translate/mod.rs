@@ -26,4 +26,5 @@ pub use inbound::{
 };
 pub use outbound::{TranslateResult, TranslatedToolCall, finish_reason_for, tool_calls_json};
 pub use text::{args_object, args_string, content_text, has_system_message, tool_calls_of};
+pub(crate) use tools::with_properties;
 pub use tools::{openai_tool_choice_to_anthropic, openai_tools_to_anthropic};

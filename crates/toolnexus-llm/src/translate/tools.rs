@@ -73,7 +73,7 @@ pub(super) fn without_duplicates(tools: impl IntoIterator<Item = Value>) -> Vec<
 }
 
 /// OpenAI refuses an object schema without `properties`: it gets an empty one as its last key.
-pub(super) fn with_properties(mut tool: Value) -> Value {
+pub(crate) fn with_properties(mut tool: Value) -> Value {
     if let Some(Value::Object(schema)) = tool.pointer_mut("/function/parameters")
         && string(schema.get("type")) == "object"
         && !schema.contains_key("properties")

@@ -10,22 +10,35 @@ use crate::run::ModelCall;
 
 /// A call whose arguments are read from JSON text inside a string.
 pub(super) fn call_from_text(id: String, name: String, text: &str) -> ModelCall {
-    if text.trim().is_empty() {
-        return call(id, name, Ok(Map::new()));
-    }
-    let parsed = serde_json::from_str::<Value>(text);
-    call(id, name, parsed.map_err(|e| format!("not valid JSON: {e}")).and_then(object))
+    call(id, name, from_text(text))
 }
 
 /// A call whose arguments are a JSON value: an object, or text that holds one.
 pub(super) fn call_from_json(id: String, name: String, json: Option<&RawValue>) -> ModelCall {
     let value = json.map(|json| serde_json::from_str::<Value>(json.get()));
+    call(id, name, value.transpose().map_err(not_json).and_then(from_value))
+}
+
+/// The arguments in a JSON value: an object, text that holds one, or nothing, which is an empty
+/// one. The error is the reason that the model reads.
+pub(crate) fn from_value(value: Option<Value>) -> Result<Map<String, Value>, String> {
     match value {
-        None | Some(Ok(Value::Null)) => call(id, name, Ok(Map::new())),
-        Some(Ok(Value::String(text))) => call_from_text(id, name, &text),
-        Some(Ok(value)) => call(id, name, object(value)),
-        Some(Err(error)) => call(id, name, Err(format!("not valid JSON: {error}"))),
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::String(text)) => from_text(&text),
+        Some(value) => object(value),
     }
+}
+
+fn from_text(text: &str) -> Result<Map<String, Value>, String> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    serde_json::from_str(text).map_err(not_json).and_then(object)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn not_json(error: serde_json::Error) -> String {
+    format!("not valid JSON: {error}")
 }
 
 fn object(value: Value) -> Result<Map<String, Value>, String> {
@@ -41,7 +54,7 @@ fn call(id: String, name: String, args: Result<Map<String, Value>, String>) -> M
         Ok(args) => (args, None),
         Err(reason) => (Map::new(), Some(reason)),
     };
-    ModelCall { id, name, args: Arc::new(args), invalid }
+    ModelCall { id, name, args: Arc::new(args), invalid, ..Default::default() }
 }
 
 /// The id of a call that the provider did not name.

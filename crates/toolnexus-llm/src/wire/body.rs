@@ -21,6 +21,8 @@ pub(crate) enum Field<'a> {
     Messages(Vec<Cow<'a, Message>>),
     /// The whole transcript.
     Transcript(&'a Transcript),
+    /// Pieces of JSON text that make one value.
+    Pieces(Vec<Bytes>),
 }
 
 /// The top-level keys of a request, in order.
@@ -37,6 +39,13 @@ impl<'a> RequestBody<'a> {
 
     pub(crate) fn string(self, key: &'static str, text: &str) -> Self {
         self.with(key, Field::Json(Value::from(text).to_string().into()))
+    }
+
+    /// Changes the value of a key, if there is one.
+    pub(super) fn change(&mut self, key: &str, change: impl FnOnce(Field<'a>) -> Field<'a>) {
+        if let Some((_, field)) = self.fields.iter_mut().find(|(name, _)| *name == key) {
+            *field = change(std::mem::replace(field, Field::Static("null")));
+        }
     }
 
     /// The body: long pieces are shared, the rest is copied between them.
@@ -61,6 +70,7 @@ impl Field<'_> {
         match self {
             Field::Json(json) => out.share(json),
             Field::Static(json) => out.copy(json.as_bytes()),
+            Field::Pieces(pieces) => pieces.iter().for_each(|piece| out.share(piece)),
             Field::Messages(messages) => {
                 let mut list = List::begin(out);
                 messages.iter().for_each(|message| list.entry(message.json()));

@@ -11,6 +11,7 @@
 mod anthropic;
 mod arguments;
 mod body;
+mod cache;
 mod gemini;
 mod lenient;
 mod openai;
@@ -22,12 +23,16 @@ mod unanswered;
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use serde_json::Value;
 use toolnexus_core::content::{ContentPartError, ReplacedPart};
 use toolnexus_core::http::{HeaderValue, Url};
 use toolnexus_core::{ContentPart, PartKind, Style, ToolResult};
 
+pub(crate) use arguments::from_value as arguments_from_value;
 pub(crate) use body::{Field, RequestBody};
+pub(crate) use cache::mark as mark_for_cache;
 pub(crate) use parts::PartRules;
+use sse::BYTE_ORDER_MARK;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;
 
@@ -65,7 +70,7 @@ pub(crate) struct ToolAnswer<'a> {
 
 impl<'a> ToolAnswer<'a> {
     pub(crate) fn of(call: &'a ModelCall, result: &'a ToolResult, of_media: bool) -> Self {
-        ToolAnswer { id: &call.id, name: &call.name, result, of_media }
+        ToolAnswer { id: &call.id, name: call.name_on_the_wire(), result, of_media }
     }
 
     /// The parts that enter the transcript. What a media tool makes is for the host; of it the
@@ -112,6 +117,9 @@ pub(crate) trait Wire: Sync {
     /// Reads a whole answer. `turn` numbers calls that came without an id.
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable>;
 
+    /// Puts another message in the place of the one that a decoded answer holds.
+    fn replace_message(&self, answer: &mut Value, message: &Message);
+
     /// A decoder for a streamed answer.
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder>;
 }
@@ -150,6 +158,18 @@ fn usable(message: Message) -> Result<Message, ClientError> {
     not_too_deep(message.value())
         .map_err(|problem| ClientError::InvalidResponse(format!("the model's answer is {problem}")))?;
     Ok(message)
+}
+
+/// Puts a value where a decoded answer has one.
+fn replace(answer: &mut Value, pointer: &str, with: Option<&Value>) {
+    if let (Some(place), Some(value)) = (answer.pointer_mut(pointer), with) {
+        place.clone_from(value);
+    }
+}
+
+/// A body without the byte order mark that some servers write before it.
+fn without_mark(body: &Bytes) -> Bytes {
+    if body.starts_with(BYTE_ORDER_MARK) { body.slice(BYTE_ORDER_MARK.len()..) } else { body.clone() }
 }
 
 /// Puts segments behind the path of a URL.

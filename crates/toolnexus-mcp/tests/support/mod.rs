@@ -28,40 +28,6 @@ pub(crate) fn server(entry: Value) -> McpServerConfig {
     servers(json!({ "x": entry })).servers.remove(0)
 }
 
-/// The warnings logged on this thread while the guard lives.
-#[derive(Clone, Default)]
-pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Warnings {
-    /// Starts listening.
-    pub(crate) fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
-        let warnings = Warnings::default();
-        let subscriber = tracing_subscriber::registry().with(warnings.clone());
-        (warnings, tracing::subscriber::set_default(subscriber))
-    }
-
-    /// What has been logged by this library.
-    pub(crate) fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-
-    /// What has been logged by this library with that text in it.
-    pub(crate) fn with(&self, text: &str) -> Vec<String> {
-        self.all().into_iter().filter(|line| line.contains(text)).collect()
-    }
-}
-
-impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Warnings {
-    fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
-        let metadata = event.metadata();
-        if *metadata.level() == tracing::Level::WARN && metadata.target().starts_with("toolnexus") {
-            let mut fields = Fields::default();
-            event.record(&mut fields);
-            self.0.lock().unwrap().extend(fields.0.remove("message"));
-        }
-    }
-}
-
 /// The `mcp.json` entry of a stdio fixture, with more keys.
 pub(crate) fn stdio(fixture: &McpFixture, more: Value) -> Value {
     with(fixture.server_json().unwrap(), more)
