@@ -1,111 +1,24 @@
-//! An agent process as the model: turns, permissions, cancels, and the ways an agent fails.
+//! An agent process as the model: turns, permissions, updates, cancels, streams.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use serde_json::{Value, json};
+use support::agent::{client, noted, patient, start};
 use support::{drain, within};
-use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::Toolkit;
-use toolnexus_llm::acp::{AcpClient, AcpError, AcpOptions, OnPermission, PermissionRequest};
+use toolnexus_llm::acp::{AcpError, AcpOptions, OnPermission, PermissionRequest};
 use toolnexus_llm::{
-    Client, ClientError, ClientOptions, InProcessOptions, InProcessRequest, RunOptions, StreamEvent,
+    ClientError, ClientOptions, InProcessOptions, InProcessRequest, RunOptions, StreamEvent,
     create_in_process_client,
 };
 use toolnexus_testkit::acp::{self, AcpFixture};
-use toolnexus_testkit::mcp::{FixtureCommand, Grandchild, Ledger, ProcessFaults, StderrSpam, Step};
-
-/// No turn of a test that is not about time takes that long.
-const PATIENT: u64 = 20_000;
-
-fn patient() -> AcpOptions {
-    AcpOptions { start_timeout_ms: PATIENT, prompt_timeout_ms: PATIENT, ..Default::default() }
-}
-
-/// A ledger in a directory that goes with it.
-struct Noted {
-    ledger: Ledger,
-    _dir: TempDir,
-}
-
-impl Noted {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        Noted { ledger: Ledger::at(dir.path().join("ledger.jsonl")), _dir: dir }
-    }
-
-    /// The texts of the prompts so far.
-    fn prompts(&self) -> Vec<String> {
-        let prompts = self.ledger.of_method("session/prompt").unwrap();
-        let text = |prompt: &Value| prompt["params"]["prompt"][0]["text"].as_str().unwrap().to_owned();
-        prompts.iter().map(text).collect()
-    }
-
-    /// The outcomes of permission requests, and cancels, in the order they came.
-    fn answers(&self) -> Vec<String> {
-        let told = |message: Value| match message["method"].as_str() {
-            Some("session/cancel") => Some("session/cancel".to_owned()),
-            Some(_) => None,
-            None => {
-                let outcome = &message["result"]["outcome"];
-                let id = outcome["optionId"].as_str();
-                Some(id.or(outcome["outcome"].as_str())?.to_owned())
-            }
-        };
-        self.ledger.messages().unwrap().into_iter().filter_map(told).collect()
-    }
-}
-
-/// How to start the fixture, whose binary may have to be built first.
-async fn command(fixture: AcpFixture) -> FixtureCommand {
-    tokio::task::spawn_blocking(move || fixture.command().unwrap()).await.unwrap()
-}
-
-async fn start(fixture: AcpFixture, mut options: AcpOptions) -> Result<AcpClient, AcpError> {
-    let command = command(fixture).await;
-    options.env.extend(command.env);
-    within(AcpClient::start(command.program, command.args, options)).await
-}
-
-/// A fixture whose messages are noted, running.
-async fn noted(fixture: AcpFixture, options: AcpOptions) -> (AcpClient, Noted) {
-    let noted = Noted::new();
-    let agent = start(fixture.ledger(noted.ledger.path()), options).await.unwrap();
-    (agent, noted)
-}
-
-fn client(agent: &AcpClient) -> Client {
-    create_in_process_client(InProcessOptions {
-        generate: agent.generate_ctx(),
-        generate_stream: Some(agent.generate_stream()),
-        client: ClientOptions {
-            model: "fixture".into(),
-            system_prompt: "be brief".into(),
-            ..Default::default()
-        },
-    })
-}
-
-fn is_alive(pid: u32) -> bool {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::test_kill_process(pid).is_ok()
-}
-
-/// Waits until a process is gone. It is no child of this test to be waited for, so it is asked for.
-async fn gone(pid: u32) {
-    within(async {
-        while is_alive(pid) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
-}
+use toolnexus_testkit::mcp::Step;
 
 // CLIENT-140: the reply is the agent's message and nothing else
 #[tokio::test]
@@ -328,7 +241,7 @@ async fn a_cancelled_run_cancels_the_turn() {
 #[tokio::test]
 async fn the_cancelled_function_says_so() {
     let (fixture, options, mut asked) = undecided();
-    let (agent, _noted) = noted(fixture, options).await;
+    let (agent, noted) = noted(fixture, options).await;
     let request = InProcessRequest {
         messages: vec![json!({"role": "user", "content": "go"})],
         cancel: CancellationToken::new(),
@@ -347,6 +260,7 @@ async fn the_cancelled_function_says_so() {
         Some(&AcpError::Cancelled),
         "nothing is sent when it is too late"
     );
+    assert_eq!(noted.prompts(), ["go"]);
 }
 
 // CLIENT-144: without the token, cancelling stops the wait and nothing else
@@ -463,28 +377,6 @@ async fn a_dropped_stream_is_cancelled() {
     assert_eq!(noted.answers(), ["session/cancel", "cancelled", "cancelled"]);
 }
 
-// CLIENT-140: a turn that takes too long ends, is cancelled, and holds up nothing
-#[tokio::test]
-async fn a_turn_has_a_limit() {
-    let fixture = AcpFixture::new()
-        .turn([acp::message("half"), acp::await_cancel(), acp::end("cancelled")])
-        .turn([acp::message("whole"), acp::end("end_turn")]);
-    let options = AcpOptions { prompt_timeout_ms: 300, ..patient() };
-    let (agent, noted) = noted(fixture, options).await;
-    let error = within(agent.prompt("go")).await.unwrap_err();
-    assert!(matches!(&error, AcpError::Timeout { timeout_ms: 300, .. }), "{error:?}");
-    let expected = "did not answer within 300ms; prompt_timeout_ms gives it more time";
-    assert!(error.to_string().ends_with(expected), "{error}");
-    within(noted.ledger.wait_for("session/cancel", 1)).await.unwrap();
-
-    let (agent, _noted) =
-        self::noted(AcpFixture::new().turn([]), AcpOptions { prompt_timeout_ms: 50, ..patient() }).await;
-    for _ in 0..2 {
-        let error = within(agent.prompt("go")).await.unwrap_err();
-        assert!(matches!(error, AcpError::Timeout { .. }), "an agent that never ends a turn: {error:?}");
-    }
-}
-
 // CLIENT-140: the default limit of a turn
 #[test]
 fn the_defaults_are_documented_ones() {
@@ -494,206 +386,6 @@ fn the_defaults_are_documented_ones() {
         AcpOptions { env: [("KEY".to_owned(), "hidden-value".to_owned())].into_iter().collect(), ..options };
     let shown = format!("{secret:?}");
     assert!(shown.contains("KEY") && !shown.contains("hidden-value"), "{shown}");
-}
-
-// CLIENT-140: killed on drop, with what the agent has started, also in the middle of a turn
-#[tokio::test]
-async fn nothing_is_left_when_the_last_handle_is_dropped() {
-    for busy in [false, true] {
-        let faults = ProcessFaults {
-            ignore_stdin_close: true,
-            ignore_signals: true,
-            grandchild: Some(Grandchild::HoldsPipes),
-            ..Default::default()
-        };
-        let (agent, noted) = noted(AcpFixture::new().faults(faults).turn([]), patient()).await;
-        let (child, grandchild) = noted.ledger.started().await.unwrap();
-        assert!(is_alive(child) && is_alive(grandchild.unwrap()));
-        let generate = agent.generate();
-        drop(agent);
-        assert!(is_alive(child), "the function keeps the agent alive");
-        if busy {
-            let turn = tokio::spawn(generate(InProcessRequest::default()));
-            within(noted.ledger.wait_for("session/prompt", 1)).await.unwrap();
-            turn.abort();
-            assert!(within(turn).await.unwrap_err().is_cancelled());
-        }
-        drop(generate);
-        gone(child).await;
-        gone(grandchild.unwrap()).await;
-        // The reaper's task, the last one, ends by itself.
-        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-        within(async {
-            while tasks() > 0 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-    }
-}
-
-// CLIENT-140: after `close` the process is gone, and a call says so
-#[tokio::test]
-async fn close_waits_until_the_agent_is_gone() {
-    let (agent, noted) = noted(AcpFixture::new(), patient()).await;
-    let (child, _) = noted.ledger.started().await.unwrap();
-    within(agent.close()).await;
-    assert!(!is_alive(child), "reaped on return");
-    let error = within(agent.prompt("hello?")).await.unwrap_err();
-    assert!(matches!(error, AcpError::Ended { .. }), "{error:?}");
-    assert!(matches!(within(agent.set_mode("code")).await, Err(AcpError::Ended { .. })));
-    within(agent.close()).await;
-}
-
-// CLIENT-140: a start that is given up leaves nothing behind
-#[tokio::test]
-async fn a_dropped_start_kills_the_agent() {
-    let noted = Noted::new();
-    let fixture = AcpFixture::new().instead("initialize", []).ledger(noted.ledger.path());
-    let command = command(fixture).await;
-    let options = AcpOptions { env: command.env.into_iter().collect(), ..patient() };
-    let mut starting = Box::pin(AcpClient::start(command.program, command.args, options));
-    let child = tokio::select! {
-        started = &mut starting => panic!("{started:?}"),
-        started = noted.ledger.started() => started.unwrap().0,
-    };
-    drop(starting);
-    gone(child).await;
-}
-
-// CLIENT-140
-#[tokio::test]
-async fn a_command_that_is_not_there_is_named() {
-    let error =
-        AcpClient::start("toolnexus-no-such-agent", ["--key=hidden-value"], patient()).await.unwrap_err();
-    let text = error.to_string();
-    assert!(text.starts_with("the ACP agent \"toolnexus-no-such-agent\" cannot be started: "), "{text}");
-    assert!(text.contains("is it installed") && !text.contains("hidden-value"), "{text}");
-}
-
-// CLIENT-140: an agent that ends at once is told with its exit code and last words, without secrets
-#[tokio::test]
-async fn an_agent_that_dies_at_the_start_says_why() {
-    let fixture = AcpFixture::new().on_start([
-        Step::Line("npx: installing".into()),
-        Step::Stderr("no licence for sk-hidden-value".into()),
-        Step::Exit { code: 7 },
-    ]);
-    let mut options = patient();
-    options.env.insert("AGENT_CREDENTIAL".into(), "sk-hidden-value".into());
-    let error = start(fixture, options).await.unwrap_err();
-    let AcpError::Ended { command, exit, said } = &error else { panic!("{error:?}") };
-    assert!(command.contains("toolnexus-mcp-fixture"), "{command}");
-    assert_eq!(exit, "ended with exit code 7");
-    assert_eq!(
-        said,
-        "; it wrote a line that is no message: npx: installing; its standard error ends with: no licence for «redacted»"
-    );
-}
-
-// CLIENT-140: an agent that dies in a turn; later calls say the same at once
-#[tokio::test]
-async fn an_agent_that_dies_in_a_turn_says_why() {
-    for ending in [Step::Exit { code: 3 }, Step::Kill, Step::CloseStdout] {
-        // Closing an agent's input must not end one that only closed its output.
-        let faults = ProcessFaults { ignore_stdin_close: true, ..Default::default() };
-        let steps = [acp::message("half"), Step::Stderr("out of memory".into()), ending.clone()];
-        let fixture = AcpFixture::new().faults(faults).turn(steps);
-        let (agent, noted) = noted(fixture, patient()).await;
-        let error = within(agent.prompt("go")).await.unwrap_err();
-        let AcpError::Ended { exit, said, .. } = &error else { panic!("{error:?}") };
-        let expected = match ending {
-            Step::Exit { .. } => "ended with exit code 3",
-            Step::Kill => "was ended by signal 9",
-            _ => "closed its standard output",
-        };
-        assert_eq!(exit, expected);
-        assert_eq!(said, "; its standard error ends with: out of memory");
-        assert_eq!(within(agent.prompt("again")).await.unwrap_err(), error);
-        let streamed = within(drain(client(&agent).stream("again", &Toolkit::default()))).await.1.unwrap();
-        assert!(streamed.to_string().contains(expected), "{streamed}");
-        // One that only closed its output is killed: nobody can talk to it any more.
-        gone(noted.ledger.started().await.unwrap().0).await;
-    }
-}
-
-// CLIENT-140: bytes that are no text end the connection at once, and the agent
-#[tokio::test]
-async fn an_agent_that_writes_no_text_is_given_up() {
-    let fixture = AcpFixture::new().turn([Step::Bytes(b"{\"a\": \"\xff\xfe\"}\n".to_vec())]);
-    let (agent, noted) = noted(fixture, patient()).await;
-    let error = within(agent.prompt("go")).await.unwrap_err();
-    let AcpError::Ended { exit, .. } = &error else { panic!("{error:?}") };
-    assert!(exit.starts_with("wrote what cannot be read: "), "{exit}");
-    gone(noted.ledger.started().await.unwrap().0).await;
-}
-
-// CLIENT-140, CLIENT-145: what was told stays told when the agent then dies
-#[tokio::test]
-async fn a_stream_tells_of_the_death() {
-    let fixture = AcpFixture::new().turn([acp::message("half"), Step::Exit { code: 3 }]);
-    let (agent, _noted) = noted(fixture, patient()).await;
-    let (events, error) = within(drain(client(&agent).stream("go", &Toolkit::default()))).await;
-    assert!(matches!(&events[..], [StreamEvent::Text { delta }] if delta == "half"), "{events:?}");
-    let ClientError::Generate(source) = error.unwrap() else { panic!() };
-    assert!(matches!(source.downcast_ref(), Some(AcpError::Ended { .. })), "{source}");
-}
-
-// CLIENT-140: an agent that never opens a session
-#[tokio::test]
-async fn a_start_has_a_limit() {
-    for method in ["initialize", "session/new"] {
-        let noted = Noted::new();
-        let fixture = AcpFixture::new().instead(method, []).ledger(noted.ledger.path());
-        let options = AcpOptions { start_timeout_ms: 1000, ..patient() };
-        let error = start(fixture, options).await.unwrap_err();
-        assert!(matches!(error, AcpError::StartTimeout { timeout_ms: 1000, .. }), "{error:?}");
-        assert!(error.to_string().contains("opened no session within 1000ms; does it speak ACP"), "{error}");
-        // On a slow machine it may not have come as far as to note its start.
-        for (child, _) in noted.ledger.processes().unwrap() {
-            gone(child).await;
-        }
-    }
-}
-
-// CLIENT-140: lines that are no messages are passed over, and standard error is read
-#[tokio::test]
-async fn noise_holds_nothing_up() {
-    let faults = ProcessFaults {
-        // More than any pipe holds.
-        stderr_spam: Some(StderrSpam { lines: Some(3000), bytes: 1000 }),
-        ..Default::default()
-    };
-    let fixture = AcpFixture::new().faults(faults).on_start([Step::Line("Welcome!".into())]).turn([
-        Step::Line("{\"jsonrpc\": ".into()),
-        Step::Line("debug: thinking".into()),
-        Step::Line(String::new()),
-        acp::message("fine"),
-        acp::end("end_turn"),
-    ]);
-    let (agent, _noted) = noted(fixture, patient()).await;
-    assert_eq!(within(agent.prompt("go")).await.unwrap(), "fine");
-}
-
-// CLIENT-140: what an agent answers with an error
-#[tokio::test]
-async fn failures_are_told() {
-    let fixture = AcpFixture::new().instead("session/new", [Step::error(-32000, "Authentication required")]);
-    let error = start(fixture, patient()).await.unwrap_err();
-    assert!(matches!(&error, AcpError::Failed { method: "session/new", code: -32000, .. }), "{error:?}");
-
-    let fixture = AcpFixture::new().instead("initialize", [Step::result(json!({"protocolVersion": 7}))]);
-    let text = start(fixture, patient()).await.unwrap_err().to_string();
-    assert!(text.contains("failed at initialize") && text.contains("protocol version 7"), "{text}");
-
-    let fixture = AcpFixture::new()
-        .turn([acp::message("half"), Step::error(-32603, "overloaded")])
-        .turn([acp::message("whole"), acp::end("end_turn")]);
-    let (agent, _noted) = noted(fixture, patient()).await;
-    let error = within(client(&agent).run("go", &Toolkit::default())).await.unwrap_err().to_string();
-    assert!(error.starts_with("the in-process model failed: the ACP agent"), "{error}");
-    assert!(error.ends_with("failed at session/prompt: overloaded (code -32603)"), "{error}");
-    assert_eq!(within(agent.prompt("again")).await.unwrap(), "whole", "the session goes on");
 }
 
 // CLIENT-140: files and terminals were not offered, and asking for them is refused

@@ -25,7 +25,6 @@ mod session;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -39,8 +38,7 @@ pub use permission::{PermissionOption, PermissionRequest};
 
 use crate::{Generate, GenerateStream, InProcessChunk, InProcessRequest, InProcessResponse};
 use process::{AgentProcess, AgentState};
-use prompt_text::{newest_text, whole_text};
-use session::{Session, Turn};
+use session::{Said, Session, Turn};
 
 /// A running agent and its one session. Clones share it; turns of all of them come one after the
 /// other.
@@ -74,8 +72,6 @@ struct Inner {
     turns: mpsc::UnboundedSender<Turn>,
     session: Session,
     ended: watch::Receiver<Option<AcpError>>,
-    /// Whether the agent has been sent a whole conversation.
-    introduced: AtomicBool,
 }
 
 impl AcpClient {
@@ -105,8 +101,7 @@ impl AcpClient {
             Ok(Err(_)) => return Err(end_of(ended, &process).await),
             Err(_) => return Err(process.start_timeout(within)),
         };
-        let introduced = AtomicBool::new(false);
-        let inner = Inner { process, _connection: connection, turns, session, ended, introduced };
+        let inner = Inner { process, _connection: connection, turns, session, ended };
         Ok(AcpClient { inner: Arc::new(inner) })
     }
 
@@ -119,7 +114,7 @@ impl AcpClient {
     /// A turn that takes longer than `prompt_timeout_ms` (it is then cancelled), is refused or
     /// cancelled, and an agent that has ended.
     pub async fn prompt(&self, text: impl Into<String>) -> Result<String, AcpError> {
-        self.inner.cancellable(text.into(), CancellationToken::new()).await
+        self.inner.cancellable(Said::Text(text.into()), CancellationToken::new()).await
     }
 
     /// Puts the session into one of the agent's modes, for example `ask` or `code`.
@@ -139,7 +134,7 @@ impl AcpClient {
         let inner = Arc::clone(&self.inner);
         Arc::new(move |request| {
             let inner = Arc::clone(&inner);
-            Box::pin(async move { reply(inner.turn(inner.text_of(&request), None).await) })
+            Box::pin(async move { reply(inner.turn(Said::Request(request), None).await) })
         })
     }
 
@@ -150,8 +145,8 @@ impl AcpClient {
         Arc::new(move |request| {
             let inner = Arc::clone(&inner);
             Box::pin(async move {
-                let text = inner.text_of(&request);
-                reply(inner.cancellable(text, request.cancel).await)
+                let cancel = request.cancel.clone();
+                reply(inner.cancellable(Said::Request(request), cancel).await)
             })
         })
     }
@@ -174,24 +169,19 @@ impl AcpClient {
 }
 
 impl Inner {
-    /// What a request of an in-process client says to the agent.
-    fn text_of(&self, request: &InProcessRequest) -> String {
-        if self.introduced.swap(true, Ordering::Relaxed) { newest_text(request) } else { whole_text(request) }
-    }
-
     /// A turn that ends when the token fires or the future is dropped.
-    async fn cancellable(&self, text: String, cancel: CancellationToken) -> Result<String, AcpError> {
+    async fn cancellable(&self, said: Said, cancel: CancellationToken) -> Result<String, AcpError> {
         let cancel = cancel.child_token();
         let ends_early = cancel.clone().drop_guard();
-        let reply = self.turn(text, Some(cancel)).await;
+        let reply = self.turn(said, Some(cancel)).await;
         ends_early.disarm();
         reply
     }
 
-    async fn turn(&self, text: String, cancel: Option<CancellationToken>) -> Result<String, AcpError> {
+    async fn turn(&self, said: Said, cancel: Option<CancellationToken>) -> Result<String, AcpError> {
         let (answer, answered) = oneshot::channel();
         // A connection that has ended drops the turn, and its answer with it.
-        let _ = self.turns.send(Turn { text, cancel, pieces: None, answer });
+        let _ = self.turns.send(Turn { said, cancel, pieces: None, answer });
         match answered.await {
             Ok(reply) => reply,
             Err(_) => Err(self.end().await),
@@ -207,8 +197,8 @@ impl Inner {
         let (answer, answered) = oneshot::channel();
         let cancel = request.cancel.child_token();
         let ends_early = cancel.clone().drop_guard();
-        let text = self.text_of(&request);
-        let _ = self.turns.send(Turn { text, cancel: Some(cancel), pieces: Some(sender), answer });
+        let said = Said::Request(request);
+        let _ = self.turns.send(Turn { said, cancel: Some(cancel), pieces: Some(sender), answer });
         let pieces = futures::stream::poll_fn(move |context| pieces.poll_recv(context));
         let end = async move {
             let end = match answered.await {

@@ -16,10 +16,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::AcpError;
+use super::prompt_text::{newest_text, whole_text};
+use crate::InProcessRequest;
 
-/// A text for the agent, and where its answer goes.
+/// What a turn says to the agent.
+pub(super) enum Said {
+    Text(String),
+    /// Everything if the agent has not been told before, else what is new.
+    Request(InProcessRequest),
+}
+
+/// One question to the agent, and where its answer goes.
 pub(super) struct Turn {
-    pub(super) text: String,
+    pub(super) said: Said,
     /// Ends the turn early; without it, a caller that goes away changes nothing for the agent.
     pub(super) cancel: Option<CancellationToken>,
     /// Receives each piece of the answer. Closed before the answer is given.
@@ -110,6 +119,8 @@ impl Session {
     pub(super) async fn serve(&self, current: &CurrentTurn, mut turns: mpsc::UnboundedReceiver<Turn>) {
         // What is left of a turn that ended early: an agent takes one prompt at a time.
         let mut unanswered: Option<Unanswered> = None;
+        // Whether the agent has been sent a whole conversation.
+        let mut introduced = false;
         loop {
             let turn = tokio::select! {
                 biased;
@@ -135,8 +146,14 @@ impl Session {
                 let _ = turn.answer.send(Err(AcpError::Cancelled));
                 continue;
             }
+            let (text, introduces) = match turn.said {
+                Said::Text(text) => (text, false),
+                Said::Request(request) if introduced => (newest_text(&request), false),
+                Said::Request(request) => (whole_text(&request), true),
+            };
+            introduced |= introduces;
             current.begin(turn.pieces);
-            let prompt = PromptRequest::new(self.id.clone(), vec![ContentBlock::from(turn.text)]);
+            let prompt = PromptRequest::new(self.id.clone(), vec![ContentBlock::from(text)]);
             let mut answer: Unanswered = Box::pin(self.connection.send_request(prompt).block_task());
             let ended = until(turn.cancel.as_ref(), deadline, &mut answer).await;
             let reply = match ended {
@@ -150,6 +167,8 @@ impl Session {
                 }
                 Ok(Err(error)) => {
                     current.end();
+                    // The agent may have kept nothing of it.
+                    introduced &= !introduces;
                     match self.failure("session/prompt", error) {
                         Some(error) => Err(error),
                         // The caller learns from the connection's end why it is over.

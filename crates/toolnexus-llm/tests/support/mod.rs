@@ -1,6 +1,8 @@
 //! What the tests of the client share: styles, tools, a transport double, waits with a limit.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[cfg(feature = "acp")]
+pub(crate) mod agent;
 pub(crate) mod boundary;
 pub(crate) mod double;
 pub(crate) mod hooks;
