@@ -11,7 +11,7 @@ use toolnexus::Style;
 use crate::exit::{self, Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::screen::{Paint, Screen};
-use crate::{demo, list, logging, provider, run};
+use crate::{demo, list, logging, models, provider, run};
 
 /// How long a task that cannot be interrupted may keep the process from ending.
 const WIND_DOWN: Duration = Duration::from_millis(500);
@@ -71,6 +71,16 @@ Examples:
         #[arg(long, value_name = "STYLE")]
         schema: Option<StyleArg>,
     },
+
+    /// List the models that a provider has
+    #[command(after_help = "\
+Examples:
+  toolnexus models
+  toolnexus models --base-url http://localhost:11434/v1
+  toolnexus models --style anthropic --json | jq -r '.models[].id'
+
+Without --base-url the first key found in the environment decides, as for `toolnexus run`.")]
+    Models(ModelsArgs),
 
     /// Look at MCP servers
     #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -177,19 +187,42 @@ pub(crate) struct RunArgs {
     pub(crate) json: bool,
 }
 
+/// `toolnexus models`.
+#[derive(Args)]
+pub(crate) struct ModelsArgs {
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+
+    /// The longest it may take: seconds, or with a unit, as in 90, 500ms, 5m
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print one JSON document instead: where they are, and the models
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Which model answers.
 #[derive(Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+
+    /// The model's name
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+/// Where models are.
+#[derive(Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ProviderArgs {
     /// The provider's address, as in http://localhost:11434/v1
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// The dialect it speaks
     #[arg(long, value_name = "STYLE")]
     pub(crate) style: Option<StyleArg>,
-    /// The model's name
-    #[arg(short, long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
     /// The environment variable that holds the key
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,
@@ -318,6 +351,7 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
             };
             list::tools(&sources, form, screen, &interrupt).await
         }
+        Command::Models(args) => models::models(&args, screen, &interrupt).await,
         Command::Mcp { command: McpCommand::List { mcp, json, check } } => {
             list::servers(mcp, json, check, screen, &interrupt).await
         }

@@ -1,6 +1,6 @@
 //! The `toolnexus` command.
 //!
-//! `cli` reads the command line and carries it out: `run`, `demo` and `list` are the commands.
+//! `cli` reads the command line and carries it out: `run`, `demo`, `list` and `models` are the commands.
 //! `provider` chooses a model, `loading` builds the toolkit, `session` drives a run, `render` shows
 //! it, `model_failure` explains what the model could not do. `screen` is the only place that writes to stdout and stderr, `exit` has the exit codes.
 
@@ -12,6 +12,7 @@ mod list;
 mod loading;
 mod logging;
 mod model_failure;
+mod models;
 mod person;
 mod prompt;
 mod provider;

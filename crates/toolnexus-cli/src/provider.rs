@@ -1,10 +1,14 @@
 //! Which model a run talks to, from flags and environment. Pure: nothing is sent or opened.
 
-use toolnexus::Style;
 use toolnexus::client::http::is_loopback;
+use toolnexus::{ClientOptions, Style};
 use url::Url;
 
+use crate::cli::ProviderArgs;
 use crate::exit::Failure;
+
+/// What is sent where no key is wanted: some servers refuse an empty one.
+const PLACEHOLDER_KEY: &str = "unused";
 
 /// A provider whose address and key variable are known.
 pub(crate) struct Known {
@@ -86,6 +90,18 @@ pub(crate) struct Wanted {
     pub(crate) api_key_env: Option<String>,
 }
 
+impl Wanted {
+    /// What flags say about the provider.
+    pub(crate) fn of(args: &ProviderArgs) -> Self {
+        Wanted {
+            base_url: args.base_url.clone(),
+            style: args.style.map(Into::into),
+            model: None,
+            api_key_env: args.api_key_env.clone(),
+        }
+    }
+}
+
 /// A model to talk to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
@@ -106,6 +122,22 @@ pub(crate) enum Key {
 }
 
 impl Choice {
+    /// The options of a client of this model.
+    pub(crate) fn client_options(&self) -> ClientOptions {
+        let (api_key, api_key_env) = match &self.key {
+            Key::Variable(name) => ("".into(), Some(name.clone())),
+            Key::Placeholder => (PLACEHOLDER_KEY.into(), None),
+        };
+        ClientOptions {
+            base_url: self.base_url.clone(),
+            style: self.style,
+            model: self.model.clone(),
+            api_key,
+            api_key_env,
+            ..Default::default()
+        }
+    }
+
     /// Scheme, host and port: the rest of the address may hold a secret.
     pub(crate) fn origin(&self) -> String {
         match Url::parse(&self.base_url) {
@@ -151,6 +183,14 @@ pub(crate) fn choose(
         Some(base_url) => at_address(&base_url, style, model, wanted.api_key_env.as_deref(), set),
         None => by_key(style, model, wanted.api_key_env.as_deref(), set),
     }
+}
+
+/// The same where no model is to be named; the choice has none.
+pub(crate) fn choose_provider(
+    wanted: Wanted,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Choice, Failure> {
+    choose(&Wanted { model: Some(String::new()), ..wanted }, environment)
 }
 
 /// Reads a style's name.
@@ -293,6 +333,18 @@ mod tests {
 
     fn at(base_url: &str) -> Wanted {
         Wanted { base_url: Some(base_url.into()), model: Some("m".into()), ..Default::default() }
+    }
+
+    #[test]
+    fn a_provider_is_chosen_without_a_model() {
+        let none = |_: &str| None;
+        let wanted = Wanted { model: None, ..at("http://localhost:11434/v1") };
+        assert!(choose(&wanted, none).is_err());
+        let choice = choose_provider(wanted, none).unwrap();
+        assert_eq!((choice.model.as_str(), choice.key), ("", Key::Placeholder));
+        let key = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "k".to_owned());
+        let choice = choose_provider(Wanted::default(), key).unwrap();
+        assert_eq!((choice.host.as_str(), choice.model.as_str()), ("api.anthropic.com", ""));
     }
 
     fn variable(name: &str) -> Key {

@@ -10,14 +10,11 @@ use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure, timed_out};
 use crate::interrupt::Interrupt;
 use crate::loading::{self, Loaded, Sources};
-use crate::provider::{self, Choice, Key, Wanted};
+use crate::provider::{self, Choice, Wanted};
 use crate::render::{Human, Json, Render};
 use crate::screen::Screen;
 use crate::session::Attempts;
 use crate::{person, prompt, session};
-
-/// What is sent where no key is wanted: some servers refuse an empty one.
-const PLACEHOLDER_KEY: &str = "unused";
 
 /// Carries the command out.
 pub(crate) async fn run(args: RunArgs, screen: &Screen, interrupt: &Interrupt) -> Result<Exit, Failure> {
@@ -42,12 +39,7 @@ async fn prepare_and_ask(
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<Exit, Failure> {
-    let wanted = Wanted {
-        base_url: args.model.base_url.clone(),
-        style: args.model.style.map(Into::into),
-        model: args.model.model.clone(),
-        api_key_env: args.model.api_key_env.clone(),
-    };
+    let wanted = Wanted { model: args.model.model.clone(), ..Wanted::of(&args.model.provider) };
     // Everything that can be wrong by itself is looked at before anything is started.
     let choice = provider::choose(&wanted, |name| std::env::var(name).ok())?;
     let sources = Sources::find(&args.sources, screen)?;
@@ -89,16 +81,7 @@ async fn ask(
 }
 
 fn client_options(args: &RunArgs, choice: &Choice, deadline: Option<Instant>) -> ClientOptions {
-    let (api_key, api_key_env) = match &choice.key {
-        Key::Variable(name) => ("".into(), Some(name.clone())),
-        Key::Placeholder => (PLACEHOLDER_KEY.into(), None),
-    };
     ClientOptions {
-        base_url: choice.base_url.clone(),
-        style: choice.style,
-        model: choice.model.clone(),
-        api_key,
-        api_key_env,
         system_prompt: args.system.clone().unwrap_or_default(),
         max_turns: args.max_turns,
         timeout_ms: deadline.map_or(0, |deadline| {
@@ -106,6 +89,6 @@ fn client_options(args: &RunArgs, choice: &Choice, deadline: Option<Instant>) ->
             // 0 would be no limit.
             u64::try_from(left).unwrap_or(u64::MAX).max(1)
         }),
-        ..Default::default()
+        ..choice.client_options()
     }
 }

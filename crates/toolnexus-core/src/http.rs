@@ -176,6 +176,15 @@ impl TransportError {
         self
     }
 
+    /// What caused it.
+    ///
+    /// # Errors
+    /// The error itself when it has no source.
+    pub fn into_source(self) -> Result<BoxError, Self> {
+        let TransportError { message, over_limit, source } = self;
+        source.ok_or(TransportError { message, over_limit, source: None })
+    }
+
     /// Whether a whole answer was refused for its size: another attempt would bring it again.
     pub const fn is_over_limit(&self) -> bool {
         self.over_limit

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolnexus_core::adapters::{request_json, to_anthropic, to_gemini, to_openai};
+use toolnexus_core::adapters::{request_entry, request_json, to_anthropic, to_gemini, to_openai};
 use toolnexus_core::{Style, Tool, ToolResult, ToolSource, define_sync_tool, define_typed_tool, schema_of};
 
 fn tools() -> [Tool; 2] {
@@ -81,6 +81,17 @@ fn requests_have_properties_where_openai_demands_them() {
     assert_eq!(sent[0], to_openai(&tools())[0]);
     let sent: Value = serde_json::from_slice(&request_json(Style::Anthropic, &tools())).unwrap();
     assert_eq!(sent, Value::from(to_anthropic(&tools())));
+}
+
+// CLIENT-17: one tool by itself is what it is among others
+#[test]
+fn an_entry_is_what_the_array_holds() {
+    for style in [Style::OpenAI, Style::Anthropic, Style::Gemini] {
+        let sent: Value = serde_json::from_slice(&request_json(style, &tools())).unwrap();
+        let entries: Vec<Value> = tools().iter().map(|tool| request_entry(style, tool)).collect();
+        let array = if style == Style::Gemini { &sent[0]["functionDeclarations"] } else { &sent };
+        assert_eq!(array.to_string(), Value::from(entries).to_string());
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -207,3 +207,21 @@ proptest! {
         }
     }
 }
+
+// CLIENT-85: a handle tells its toolkit from others and keeps it not alive
+#[test]
+fn a_handle_knows_its_toolkit() {
+    let toolkit = Toolkit::from_tools([named("a", "")]);
+    let handle = toolkit.downgrade();
+    let clone = toolkit.clone();
+    drop(toolkit);
+    assert!(handle.is_alive() && handle.refers_to(&clone));
+    // More tools make no other toolkit.
+    clone.register([named("b", "")]);
+    assert!(handle.refers_to(&clone));
+    assert_eq!(names(&handle.upgrade().unwrap()), ["a", "b"]);
+    drop(clone);
+    assert!(!handle.is_alive() && handle.upgrade().is_none());
+    // No toolkit that comes later is taken for it.
+    assert!((0..100).all(|_| !handle.refers_to(&Toolkit::default())));
+}

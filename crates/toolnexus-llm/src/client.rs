@@ -17,6 +17,7 @@ use crate::boundary::Boundary;
 use crate::driver::{Answer, Driver, Events, ModelExchange, Observed, Recorder, Tally};
 use crate::durable::{InDoubt, Resumption, TakenUp, exists};
 use crate::endpoint::Endpoint;
+use crate::in_process::InProcess;
 use crate::metric::Metrics;
 use crate::resolver::Resolver;
 use crate::run::{Run, RunEvent, RunStarted};
@@ -65,6 +66,8 @@ pub(crate) struct ClientInner {
     pub(crate) warned_params: Mutex<HashSet<String>>,
     pub(crate) metrics: Metrics,
     pub(crate) tier_plans: TierPlans,
+    /// What is particular about a model in this process.
+    pub(crate) in_process: Option<InProcess>,
 }
 
 impl ClientInner {
@@ -77,7 +80,11 @@ impl ClientInner {
 
 /// A client. Opens nothing, sends nothing and cannot fail: options that cannot be used are
 /// reported by the first call.
-pub fn create_client(mut options: ClientOptions) -> Client {
+pub fn create_client(options: ClientOptions) -> Client {
+    client_of(options, None)
+}
+
+pub(crate) fn client_of(mut options: ClientOptions, in_process: Option<InProcess>) -> Client {
     let transport = options.http_client.take().unwrap_or_else(|| Arc::new(ReqwestTransport::default()));
     let store = options.store.take().unwrap_or_else(|| Arc::new(InMemoryConversationStore::default()));
     let metrics = Metrics::to(options.on_metric.take());
@@ -91,6 +98,7 @@ pub fn create_client(mut options: ClientOptions) -> Client {
             warned: Mutex::default(),
             warned_params: Mutex::default(),
             tier_plans: TierPlans::default(),
+            in_process,
         }),
     }
 }
@@ -294,6 +302,11 @@ impl Client {
     }
 
     pub(crate) async fn execute(self, execution: Execution) -> Result<RunResult, ClientError> {
+        if execution.streamed
+            && let Some(in_process) = self.inner.in_process
+        {
+            in_process.check_streaming()?;
+        }
         let Execution { cancel, start, .. } = &execution;
         let recording =
             matches!(start, Start::Durable { .. } | Start::Resume { .. }).then(Recording::default);
@@ -361,7 +374,7 @@ impl Client {
             Start::Resume { log, run_id, answer, in_doubt } => {
                 let resolves = Resolver::of(options, &toolkit).is_some();
                 let resumed = Resumption { log, run_id, answer, in_doubt, resolves };
-                match resumed.take_up(options.style, &toolkit).await? {
+                match resumed.take_up(options, &toolkit).await? {
                     TakenUp::Over(result) => {
                         events.tell_done(&result);
                         return Ok(*result);

@@ -21,7 +21,9 @@ use crate::driver::{Events, Recorder};
 use crate::run::{ModelCall, PlannedCall, Run, RunEvent};
 use crate::run_log::{RunLog, RunLogError, check_run_id};
 use crate::stream::EventQueue;
-use crate::{Client, ClientError, EventSink, ModelBoundary, Prompt, RunResult, RunStream, Transcript};
+use crate::{
+    Client, ClientError, ClientOptions, EventSink, ModelBoundary, Prompt, RunResult, RunStream, Transcript,
+};
 
 /// What becomes of a call whose process ended while its tool ran: nobody knows whether it had an
 /// effect. A tool that says it only reads is run again whatever is chosen here.
@@ -393,11 +395,15 @@ pub(crate) enum TakenUp {
 impl Resumption {
     /// Reads the run back and settles what its process left behind. What that comes to is noted and
     /// still to be saved.
-    pub(crate) async fn take_up(self, style: Style, toolkit: &Toolkit) -> Result<TakenUp, ClientError> {
+    pub(crate) async fn take_up(
+        self,
+        options: &ClientOptions,
+        toolkit: &Toolkit,
+    ) -> Result<TakenUp, ClientError> {
         let mut events = self.log.read(&self.run_id, 0).await?;
         let mut run = Run::replay(&events)?;
-        if run.style() != style {
-            return Err(DurableError::StyleMismatch { log: run.style(), client: style }.into());
+        if run.style() != options.style {
+            return Err(DurableError::StyleMismatch { log: run.style(), client: options.style }.into());
         }
         let answers = match &self.answer {
             Some(answer) => answered(&run, answer)?,
@@ -417,7 +423,9 @@ impl Resumption {
         }
         let recorder = Recorder::new(self.log, self.run_id, events.len() as u64);
         let (doubts, again) = doubts(&run, &self.in_doubt, toolkit);
-        for event in std::iter::once(RunEvent::Resumed {}).chain(answers).chain(doubts) {
+        let model = Some(options.model.clone()).filter(|model| model != run.model());
+        let taken_up = RunEvent::Resumed { model };
+        for event in std::iter::once(taken_up).chain(answers).chain(doubts) {
             run.apply(&event)?;
             recorder.note(event.clone());
             events.push(event);

@@ -1,14 +1,18 @@
 //! Where requests go, and what every one of them carries.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use memchr::memmem::Finder;
 use secrecy::{ExposeSecret as _, SecretString};
-use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, Url};
+use toolnexus_core::http::{HeaderMap, HeaderName, HeaderValue, TransportError, Url};
+use toolnexus_core::redact::REDACTION_TOKEN;
 
 use crate::client::ClientInner;
-use crate::error::invalid_response;
+use crate::error::{invalid_response, secrets_of};
+use crate::run::ModelAnswer;
 use crate::wire::{Wire, wire};
-use crate::{ClientError, ClientOptions, key};
+use crate::{ClientError, ClientOptions, Message, key};
 
 /// The address, the headers and the credential of a run's requests.
 pub(crate) struct Endpoint {
@@ -21,7 +25,12 @@ pub(crate) struct Endpoint {
     /// Scheme, host and port: what an error may name.
     pub(crate) origin: String,
     pub(crate) headers: HeaderMap,
+    /// The credentials that requests carry, one in a line: no header can hold a line break.
     pub(crate) secret: SecretString,
+    /// The same, to be looked for in answers.
+    secrets: Vec<Finder<'static>>,
+    /// Whether a function answers, and no network.
+    in_process: bool,
 }
 
 impl ClientInner {
@@ -33,7 +42,7 @@ impl ClientInner {
         if let Some(known) = self.endpoint.get() {
             return Ok(Arc::clone(known));
         }
-        let endpoint = Arc::new(Endpoint::of(&self.options)?);
+        let endpoint = Arc::new(Endpoint::of(&self.options, self.in_process.is_some())?);
         if !self.options.api_key.expose_secret().is_empty() {
             // Another run may have been faster; both came to the same.
             let _ = self.endpoint.set(Arc::clone(&endpoint));
@@ -44,15 +53,15 @@ impl ClientInner {
 
 impl Endpoint {
     /// Checks the options and puts the endpoint together.
-    fn of(options: &ClientOptions) -> Result<Self, ClientError> {
+    fn of(options: &ClientOptions, in_process: bool) -> Result<Self, ClientError> {
         if options.model.is_empty() && !options.base_url.trim().is_empty() {
             return Err(ClientError::Config("model is empty: set it to the model's name".into()));
         }
-        Endpoint::of_provider(options)
+        Endpoint::of_provider(options, in_process)
     }
 
     /// The same for a call that concerns no model.
-    pub(crate) fn of_provider(options: &ClientOptions) -> Result<Self, ClientError> {
+    pub(crate) fn of_provider(options: &ClientOptions, in_process: bool) -> Result<Self, ClientError> {
         if options.base_url.trim().is_empty() {
             return Err(ClientError::Config("base_url is empty: set it to the provider's address".into()));
         }
@@ -93,8 +102,16 @@ impl Endpoint {
                 ))
             };
             let parsed = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
-            headers.insert(parsed, HeaderValue::try_from(value.as_str()).map_err(|_| invalid())?);
+            let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| invalid())?;
+            // Whatever logs headers shows none that may be a credential.
+            value.set_sensitive(true);
+            headers.insert(parsed, value);
         }
+        let given = options.headers.iter().filter_map(|(name, value)| credential_in(name, value));
+        let secret: Vec<&str> = std::iter::once(credential.value.expose_secret()).chain(given).collect();
+        let secret = SecretString::from(secret.join("\n"));
+        let spellings = secrets_of(secret.expose_secret());
+        let secrets = spellings.iter().map(|secret| Finder::new(secret.as_bytes()).into_owned()).collect();
         Ok(Endpoint {
             dialect,
             origin: parsed.origin().ascii_serialization(),
@@ -102,7 +119,9 @@ impl Endpoint {
             query,
             fixed: OnceLock::new(),
             headers,
-            secret: credential.value,
+            secret,
+            secrets,
+            in_process,
         })
     }
 
@@ -134,10 +153,73 @@ impl Endpoint {
         self.base.port_or_known_default().unwrap_or_default()
     }
 
+    /// A piece of an answer, without the credentials that its provider may echo.
+    pub(crate) fn hide<'b>(&self, answer: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
+        self.secrets.iter().fold(answer, |answer, secret| replaced(secret, answer))
+    }
+
+    /// A streamed answer, put together, without the credentials: pieces that held none may make one.
+    pub(crate) fn hide_assembled(&self, mut answer: ModelAnswer) -> ModelAnswer {
+        let Some(message) = &answer.message else { return answer };
+        let Cow::Owned(json) = self.hide(Cow::Borrowed(message.json())) else { return answer };
+        answer.message = Some(Message::of_model(json.into()));
+        self.hide_text(&mut answer.text);
+        for call in &mut answer.calls {
+            self.hide_text(&mut call.id);
+            self.hide_text(&mut call.name);
+            call.invalid.iter_mut().for_each(|reason| self.hide_text(reason));
+            let args = serde_json::to_vec(&*call.args).unwrap_or_default();
+            if let Cow::Owned(args) = self.hide(args.as_slice().into()) {
+                call.args = Arc::new(serde_json::from_slice(&args).unwrap_or_default());
+            }
+        }
+        answer
+    }
+
+    fn hide_text(&self, text: &mut String) {
+        if let Cow::Owned(hidden) = self.hide(text.as_bytes().into()) {
+            *text = String::from_utf8_lossy(&hidden).into_owned();
+        }
+    }
+
+    /// What a failure of the transport is to the caller; `what` says what the model did not do.
+    pub(crate) fn failed(&self, what: &str, source: TransportError) -> ClientError {
+        if self.in_process {
+            return ClientError::Generate(source.into_source().unwrap_or_else(Into::into));
+        }
+        ClientError::Transport { context: format!("the model at {} {what}", self.origin), source }
+    }
+
     /// An answer of this endpoint that cannot be read.
     pub(crate) fn unreadable(&self, problem: &str, body: &[u8]) -> ClientError {
         invalid_response(problem, body, self.secret.expose_secret())
     }
+}
+
+/// The credential in a header that a host has given, if it is one that carries any.
+fn credential_in<'v>(name: &str, value: &'v str) -> Option<&'v str> {
+    let name = name.to_ascii_lowercase();
+    if matches!(name.as_str(), "authorization" | "proxy-authorization") {
+        // Behind the scheme.
+        return value.split_whitespace().next_back();
+    }
+    let carries = name == "cookie" || ["key", "token", "secret"].iter().any(|end| name.ends_with(end));
+    carries.then(|| value.trim())
+}
+
+fn replaced<'b>(secret: &Finder<'_>, text: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
+    if secret.find(&text).is_none() {
+        return text;
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut done = 0;
+    for at in secret.find_iter(&text) {
+        out.extend_from_slice(text.get(done..at).unwrap_or_default());
+        out.extend_from_slice(REDACTION_TOKEN.as_bytes());
+        done = at + secret.needle().len();
+    }
+    out.extend_from_slice(text.get(done..).unwrap_or_default());
+    Cow::Owned(out)
 }
 
 fn parse(url: &str) -> Result<Url, ClientError> {

@@ -1,9 +1,11 @@
 //! Why a run ended without a result.
 
+use std::borrow::Cow;
+
 use futures::StreamExt as _;
 use toolnexus_core::BoxError;
 use toolnexus_core::http::{HttpResponse, TransportError};
-use toolnexus_core::redact::{cut, redact_body, redact_secret};
+use toolnexus_core::redact::{REDACTION_TOKEN, cut, redact_body, redact_secret};
 
 /// How many characters of a provider's error body an error message shows.
 pub const ERROR_BODY_CAP: usize = 200;
@@ -29,6 +31,10 @@ pub enum ClientError {
         /// What went wrong.
         source: TransportError,
     },
+    /// The function that stands for the model failed or panicked; see
+    /// [`create_in_process_client`](crate::create_in_process_client).
+    #[error("the in-process model failed: {0}")]
+    Generate(#[source] BoxError),
     /// The run took longer than `timeout_ms`.
     #[error("run timeout after {timeout_ms}ms")]
     Timeout {
@@ -89,6 +95,7 @@ impl ClientError {
             ClientError::RunLog(_) => "run_log",
             ClientError::Durable(_) => "durable",
             ClientError::Store(_) => "store",
+            ClientError::Generate(_) => "generate",
             ClientError::Unsupported(_) => "unsupported",
             ClientError::ContentPart(_) => "content_part",
             ClientError::Run(_) => "run",
@@ -115,17 +122,19 @@ pub struct ProviderError {
 }
 
 impl ProviderError {
-    /// The error of an HTTP answer that is not 2xx. `secret` is the credential that was sent.
+    /// The error of an HTTP answer that is not 2xx. `secret` is the credential that was sent; of
+    /// several, each stands in a line of its own.
     pub fn from_response(status: u16, body: &str, retry_after: Option<String>, secret: &str) -> Self {
         let body = match status {
             401 | 403 => String::new(),
-            _ => redact_secret(&redact_body(body), secret).into_owned(),
+            _ => hidden(&redact_body(body), secret),
         };
         let message = if body.is_empty() {
             format!("LLM {status}")
         } else {
             format!("LLM {status}: {}", cut(&body, ERROR_BODY_CAP))
         };
+        let retry_after = retry_after.map(|value| hidden(&value, secret));
         ProviderError { status, body, retry_after, message }
     }
 
@@ -149,10 +158,39 @@ impl ProviderError {
 
     /// The error object of a stream whose head said 200.
     pub(crate) fn in_stream(error: &str, secret: &str) -> Self {
-        let body = redact_secret(&redact_body(error), secret).into_owned();
+        let body = hidden(&redact_body(error), secret);
         let message = format!("LLM stream error: {}", cut(&body, ERROR_BODY_CAP));
         ProviderError { status: 200, body, retry_after: None, message }
     }
+}
+
+/// The least characters of a credential that is looked for.
+const SECRET_FROM: usize = 8;
+
+/// The credentials that are looked for in answers, as they and as JSON may spell them.
+pub(crate) fn secrets_of(secret: &str) -> Vec<Cow<'_, str>> {
+    let long = secret.lines().filter(|line| line.chars().count() >= SECRET_FROM);
+    long.flat_map(|line| {
+        let escaped = line.contains('/').then(|| Cow::Owned(line.replace('/', "\\/")));
+        std::iter::once(Cow::Borrowed(line)).chain(escaped)
+    })
+    .collect()
+}
+
+/// A text without credentials, nor the beginning of one where the text was cut off.
+fn hidden(text: &str, secret: &str) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets_of(secret) {
+        if let Cow::Owned(without) = redact_secret(&text, &secret) {
+            text = without;
+        }
+        let beginnings = (SECRET_FROM..secret.len()).rev().filter_map(|end| secret.get(..end));
+        let begun = beginnings.into_iter().find_map(|beginning| text.strip_suffix(beginning));
+        if let Some(before) = begun {
+            text = format!("{before}{REDACTION_TOKEN}");
+        }
+    }
+    text
 }
 
 /// An unreadable answer, showing as much of it as an error may. `secret` is the credential that
@@ -161,10 +199,10 @@ pub(crate) fn invalid_response(problem: &str, body: &[u8], secret: &str) -> Clie
     let text = String::from_utf8_lossy(body);
     let text = redact_body(&text);
     // Before the cut: half a secret is still one.
-    let shown = redact_secret(&text, secret);
+    let shown = hidden(&text, secret);
     let shown = cut(shown.trim(), ERROR_BODY_CAP);
     // The parser's own message may quote what it read.
-    let problem = redact_secret(problem, secret);
+    let problem = hidden(problem, secret);
     ClientError::InvalidResponse(if shown.is_empty() {
         format!("the model's answer is empty: {problem}; is base_url a model API?")
     } else {
@@ -198,6 +236,20 @@ mod tests {
     fn an_echoed_key_is_replaced() {
         let error = ProviderError::from_response(400, "bad key sk-test-123456", None, "sk-test-123456");
         assert_eq!(error.body, "bad key «redacted»");
+        let wait = Some("sk-test-123456".to_owned());
+        let error = ProviderError::from_response(429, "", wait, "other\nsk-test-123456");
+        assert_eq!(error.retry_after.as_deref(), Some("«redacted»"));
+    }
+
+    // CLIENT-10: as JSON may spell it, one of several, and cut off
+    #[test]
+    fn a_key_is_found_in_every_form() {
+        let secrets = "ab/cd/efgh\nsecond-secret\nshort";
+        assert_eq!(hidden(r"[ab\/cd\/efgh ab/cd/efgh]", secrets), "[«redacted» «redacted»]");
+        assert_eq!(hidden("short second-secret", secrets), "short «redacted»");
+        assert_eq!(hidden("it is second-se", secrets), "it is «redacted»");
+        assert_eq!(hidden("it is second", secrets), "it is second");
+        assert_eq!(hidden("", ""), "");
     }
 
     // CLIENT-123

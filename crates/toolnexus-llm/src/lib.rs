@@ -12,6 +12,8 @@
 //! Requests leave through [`http::HttpTransport`], conversations are kept by a
 //! [`ConversationStore`]; both can be your own.
 
+#[cfg(feature = "acp")]
+pub mod acp;
 mod boundary;
 mod client;
 mod conversation;
@@ -19,7 +21,10 @@ mod driver;
 mod durable;
 mod endpoint;
 mod error;
+mod file_store;
+mod files;
 mod hooks;
+mod in_process;
 mod key;
 mod message;
 mod metric;
@@ -47,9 +52,14 @@ pub use conversation::Conversation;
 pub use driver::observe_runs;
 pub use durable::{DurableError, DurableRunError, InDoubt, ResumeOptions, RunDurableOptions};
 pub use error::{ClientError, ERROR_BODY_CAP, ProviderError};
+pub use file_store::FileConversationStore;
 pub use hooks::{
     AfterLlm, AfterLlmEvent, AfterTool, AfterToolEvent, BeforeLlm, BeforeLlmEvent, BeforeTool,
     BeforeToolEvent, Guardrail, Hooks, LlmOverride, ToolOverride, chain_hooks, guardrails,
+};
+pub use in_process::{
+    Generate, GenerateStream, InProcessChunk, InProcessOptions, InProcessRequest, InProcessResponse,
+    InProcessToolCall, create_in_process_client,
 };
 pub use message::Message;
 pub use metric::{LlmStatus, MetricEvent, MetricSink};

@@ -70,7 +70,12 @@ impl Client {
 
     async fn every_page(&self, cancel: CancellationToken) -> Result<Vec<ModelInfo>, ClientError> {
         let style = self.options().style;
-        let endpoint = Endpoint::of_provider(self.options())?;
+        if self.inner().in_process.is_some() {
+            return Err(ClientError::Unsupported(
+                "a model in this process has no list of models: it is the function it was made of".into(),
+            ));
+        }
+        let endpoint = Endpoint::of_provider(self.options(), false)?;
         let first = first_page(&endpoint, style);
         let mut models = Vec::new();
         let mut after: Option<String> = None;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 ///
 /// serde_json reads 128 levels. A message lies some levels deep in results, events and stores,
 /// and what was written there must be readable again.
-const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Checks that `json` can be read as a [`Value`], without building one.
 ///
@@ -63,6 +63,26 @@ pub(crate) fn not_too_deep(value: &Value) -> Result<(), String> {
         }
     }
     if fits(value, MAX_DEPTH) { Ok(()) } else { Err(too_deep()) }
+}
+
+/// How deep text that is known to be JSON is nested.
+pub(crate) fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn too_deep() -> String {

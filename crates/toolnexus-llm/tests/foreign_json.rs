@@ -110,6 +110,34 @@ async fn half_a_surrogate_pair_is_one_lost_character() {
     assert_eq!(text_of(Style::OpenAI, answer, true).await, "hello \u{fffd}");
 }
 
+// CLIENT-32: a list in place of an object is no answer, although its entries have the right types
+#[tokio::test]
+async fn lists_are_no_objects() {
+    for (style, body) in [
+        (Style::OpenAI, r#"[[{"message":{"role":"assistant","content":"x"}}]]"#),
+        (Style::OpenAI, r#"{"choices":[[{"role":"assistant","content":"x"}]]}"#),
+        (Style::OpenAI, r#"{"choices":[{"message":["assistant","x"]}]}"#),
+        (
+            Style::OpenAI,
+            r#"{"choices":[{"message":{"role":"assistant","tool_calls":[["c1",{"name":"add"}]]}}]}"#,
+        ),
+        (
+            Style::OpenAI,
+            r#"{"choices":[{"message":{"role":"assistant","tool_calls":[{"id":"c1","function":["add"]}]}}]}"#,
+        ),
+        (Style::Anthropic, r#"[[{"type":"text","text":"x"}]]"#),
+        (Style::Anthropic, r#"{"content":[["text","x"]]}"#),
+        (Style::Anthropic, r#"{"content":[["tool_use",null,"c1","add",{}]]}"#),
+        (Style::Gemini, r#"[[{"content":{"parts":[{"text":"x"}]}}]]"#),
+        (Style::Gemini, r#"{"candidates":[[1,{"parts":[{"text":"x"}]}]]}"#),
+        (Style::Gemini, r#"{"candidates":[{"content":["model",[{"text":"x"}]]}]}"#),
+        (Style::Gemini, r#"{"candidates":[{"content":{"parts":[["x"]]}}]}"#),
+    ] {
+        let result = run(style, body.into()).await;
+        assert!(matches!(result, Err(ClientError::InvalidResponse(_))), "{body}: {result:?}");
+    }
+}
+
 // CLIENT-119: a call is never lost to an odd type beside it
 #[tokio::test]
 async fn streamed_calls_survive_odd_types() {

@@ -9,8 +9,9 @@ use support::double::{Answer, Double};
 use support::{CONTENT_STYLES, STYLES};
 use toolnexus_core::content::UnsupportedPart;
 use toolnexus_core::{ContentPart, Tool, ToolResult, ToolSource, Toolkit, define_tool};
+use toolnexus_llm::translate::TranslateRequest;
 use toolnexus_llm::{
-    ClientOptions, Prompt, RunOptions, RunStatus, StreamEvent, Style, create_client, limits,
+    ClientError, ClientOptions, Prompt, RunOptions, RunStatus, StreamEvent, Style, create_client, limits,
 };
 
 const IMAGE: &str = "iVBORw0KGgo=";
@@ -64,6 +65,48 @@ async fn a_prompt_may_be_a_list_of_parts() {
         client.run_with("sure?", &Toolkit::default(), options).await.unwrap();
         assert_eq!(double.body(0)["messages"][0]["content"], expected);
     }
+}
+
+// CLIENT-111, CORE-37, CORE-38: OpenAI's blocks, in the order of the parts, buffered and streamed
+#[tokio::test]
+async fn openai_has_a_block_for_each_kind() {
+    let style = Style::OpenAI;
+    let prompt = || {
+        Prompt::from(vec![
+            ContentPart::text("look"),
+            image(),
+            ContentPart::from_url("https://x/cat.jpg?size=2").unwrap(),
+            sound(),
+            ContentPart::from_base64("application/pdf", "AAAA", Some("a.pdf".into())),
+        ])
+    };
+    let blocks = json!([
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{IMAGE}")}},
+        {"type": "image_url", "image_url": {"url": "https://x/cat.jpg?size=2"}},
+        {"type": "input_audio", "input_audio": {"data": "AAAAAAAA", "format": "wav"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}},
+    ]);
+    let double = Double::new([Answer::text(style, "ok"), Answer::streamed_text(style, "ok")]);
+    let client = create_client(double.options(style));
+    client.run(prompt(), &Toolkit::default()).await.unwrap();
+    client.stream(prompt(), &Toolkit::default()).finish().await.unwrap();
+    for at in 0..2 {
+        assert_eq!(double.body(at)["messages"], json!([{"role": "user", "content": blocks}]));
+    }
+}
+
+// CLIENT-110: a prompt is made from text, owned or not, and from a list of parts
+#[tokio::test]
+async fn a_prompt_is_made_from_what_there_is() {
+    let style = Style::OpenAI;
+    let double = Double::new([Answer::text(style, "1"), Answer::text(style, "2"), Answer::text(style, "3")]);
+    let client = create_client(double.options(style));
+    client.run("hi", &Toolkit::default()).await.unwrap();
+    client.run(String::from("hi"), &Toolkit::default()).await.unwrap();
+    client.run(vec![ContentPart::text("hi")], &Toolkit::default()).await.unwrap();
+    assert_eq!(double.body(0), double.body(1));
+    assert_eq!(double.body(2)["messages"][0]["content"], json!([{"type": "text", "text": "hi"}]));
 }
 
 // CORE-35: a string prompt is sent as if there were no parts
@@ -168,6 +211,12 @@ async fn an_attached_part_without_a_block_stops_the_run_before_the_request() {
         assert_eq!((result.turns, result.messages.len()), (0, 0));
         let streamed = client.stream(prompt(), &Toolkit::default()).finish().await.unwrap();
         assert_eq!(streamed, result);
+        // Translation has no result to say it with.
+        let content = json!([serde_json::to_value(&part).unwrap()]);
+        let messages = vec![json!({"role": "user", "content": content})];
+        let request = TranslateRequest { messages, ..Default::default() };
+        let refused = client.translate(request).await;
+        assert!(matches!(refused, Err(ClientError::ContentPart(_))), "{refused:?}");
         assert_eq!(double.count(), 0);
     }
 }

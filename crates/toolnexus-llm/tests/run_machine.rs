@@ -84,7 +84,7 @@ impl Reference {
         }
         match event {
             RunEvent::Started(_) => false,
-            RunEvent::Failed { .. } | RunEvent::Resumed {} => true,
+            RunEvent::Failed { .. } | RunEvent::Resumed { .. } => true,
             RunEvent::MessagesReplaced { .. }
             | RunEvent::ToolsReplaced { .. }
             | RunEvent::ModelAnswered(_) => self.wants_model(),
@@ -267,7 +267,7 @@ fn answer(ok: bool) -> Answer {
 fn fitting(run: &Run, reference: &Reference, tape: &mut Tape) -> RunEvent {
     let interrupted = |tape: &mut Tape| match tape.pick(2) {
         0 => RunEvent::Failed { error: "the run was cancelled".into() },
-        _ => RunEvent::Resumed {},
+        _ => RunEvent::Resumed { model: None },
     };
     if let Some((status, limit)) = &reference.outcome {
         return match tape.pick(3) {
@@ -322,7 +322,7 @@ fn fitting(run: &Run, reference: &Reference, tape: &mut Tape) -> RunEvent {
                 };
                 return RunEvent::Answered { request_id: id.clone(), answer: answer(!tape.one_in(3)) };
             }
-            _ if tape.used_up() => return RunEvent::Resumed {},
+            _ if tape.used_up() => return RunEvent::Resumed { model: None },
             _ => {}
         }
     }
@@ -354,7 +354,7 @@ fn any_event(reference: &Reference, tape: &mut Tape) -> RunEvent {
             limit: tape.one_in(2).then(|| limits::MAX_TURNS.into()),
             text: None,
         },
-        _ => RunEvent::Resumed {},
+        _ => RunEvent::Resumed { model: None },
     }
 }
 
@@ -582,7 +582,7 @@ fn one_of_each() -> Vec<RunEvent> {
             text: Some("no".into()),
         },
         RunEvent::Failed { error: "LLM 503".into() },
-        RunEvent::Resumed {},
+        RunEvent::Resumed { model: None },
     ]
 }
 
@@ -647,14 +647,17 @@ fn newer_events_are_refused() {
         let error = RunError::from_json(&serde_json::from_str::<RunEvent>(text).unwrap_err());
         assert!(matches!(error, RunError::Unreadable(_)), "{text}: {error:?}");
     }
-    assert!(serde_json::from_str::<RunEvent>(r#"{"v":1,"type":"resumed"}"#).unwrap() == RunEvent::Resumed {});
+    assert!(
+        serde_json::from_str::<RunEvent>(r#"{"v":1,"type":"resumed"}"#).unwrap()
+            == RunEvent::Resumed { model: None }
+    );
 }
 
 // RUN-1
 #[test]
 fn a_run_begins_with_started() {
     assert!(matches!(Run::replay(&[]), Err(RunError::NotStarted { .. })));
-    let resumed = [RunEvent::Resumed {}];
+    let resumed = [RunEvent::Resumed { model: None }];
     assert!(matches!(Run::replay(&resumed), Err(RunError::NotStarted { found: "resumed" })));
     let twice = [RunEvent::Started(started(Style::OpenAI)), RunEvent::Started(started(Style::OpenAI))];
     assert!(matches!(Run::replay(&twice), Err(RunError::Unexpected { event: "started", .. })));
@@ -848,7 +851,7 @@ fn a_failed_run_goes_on_where_it_was() {
         run.apply(&RunEvent::ModelAnswered(model_answer(style, 0, &mut tape))).unwrap();
         let before = run.clone();
         run.apply(&RunEvent::Failed { error: "the run was cancelled".into() }).unwrap();
-        run.apply(&RunEvent::Resumed {}).unwrap();
+        run.apply(&RunEvent::Resumed { model: None }).unwrap();
         assert!(run == before);
         assert!(matches!(run.next(), Step::CallTools(planned) if planned.len() == 2));
     }

@@ -25,8 +25,11 @@
 //!
 //! * [`create_toolkit`] gathers every source; [`define_tool`] and [`define_typed_tool`] make tools
 //!   of your functions.
-//! * [`create_client`] makes a model client; [`client`] has its runs, streams, stores and errors.
+//! * [`create_client`] makes a model client, [`create_in_process_client`] one whose model is a
+//!   function of yours; [`client`] has their runs, streams, stores and errors.
 //! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
+//! * `acp`, with the feature of that name, makes a model of an agent that speaks the Agent Client
+//!   Protocol.
 //! * [`content`] puts images, files and audio into a prompt or a tool's result.
 //! * [`adapters`] writes the tool array of each provider, for a loop of your own.
 //! * A tool that needs a person returns [`pending`]; `wait_for` answers it.
@@ -56,7 +59,7 @@ pub use toolnexus_core::{
 };
 pub use toolnexus_llm::{
     Client, ClientError, ClientOptions, Conversation, Prompt, RunOptions, RunResult, RunStatus, RunStream,
-    StreamEvent, create_client,
+    StreamEvent, create_client, create_in_process_client,
 };
 pub use toolnexus_macros::{tool, tools};
 pub use toolnexus_mcp::McpConfigInput;
@@ -65,6 +68,12 @@ pub use toolnexus_tools::BuiltinsConfig;
 /// The model client: options, runs, streams, conversations, errors.
 pub mod client {
     pub use toolnexus_llm::*;
+}
+
+/// Agents that speak the Agent Client Protocol as models. Needs the feature `acp`.
+#[cfg(feature = "acp")]
+pub mod acp {
+    pub use toolnexus_llm::acp::*;
 }
 
 /// Single-turn translation: OpenAI's shapes in and out, any provider behind the client.

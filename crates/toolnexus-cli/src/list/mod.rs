@@ -25,13 +25,18 @@ pub(crate) enum Form {
 }
 
 /// Prints a document to stdout, for people and programs alike.
-fn document(screen: &Screen, value: &Value) -> io::Result<()> {
+pub(crate) fn document(screen: &Screen, value: &Value) -> io::Result<()> {
     screen.answer(&format!("{value:#}\n"))
 }
 
 /// Rows of two columns, the first as wide as its longest entry (within reason), the second cut to
 /// the rest of the line.
-fn rows(indent: &str, rows: &[(String, String)], width: usize, paint: impl Fn(&str) -> String) -> String {
+pub(crate) fn rows(
+    indent: &str,
+    rows: &[(String, String)],
+    width: usize,
+    paint: impl Fn(&str) -> String,
+) -> String {
     const WIDEST: usize = 40;
     let first = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().min(WIDEST);
     let mut out = String::new();

@@ -306,22 +306,24 @@ fn belongs_to(keyword: &str, kind: &str) -> bool {
 
 /// Drops values that the API does not take with this type.
 fn keep_values(schema: &mut Map<String, Value>, kind: &str) {
-    let may_be_string = matches!(kind, "string" | "");
+    // Without a type it becomes one, unless properties or alternatives say what it is.
+    let untold = kind.is_empty() && !["properties", "anyOf"].iter().any(|key| schema.contains_key(*key));
+    let is_string = kind == "string" || untold;
     if let Some(Value::Array(values)) = schema.get_mut("enum") {
         let null = values.iter().any(Value::is_null);
-        values.retain(Value::is_string);
+        // The API refuses an empty one.
+        values.retain(|value| value.as_str().is_some_and(|text| !text.is_empty()));
         if null {
             schema.insert("nullable".into(), true.into());
         }
     }
     let some_values = schema.get("enum").and_then(Value::as_array).is_some_and(|values| !values.is_empty());
-    // A schema with alternatives and no type is no string.
-    if !some_values || !may_be_string || (kind.is_empty() && schema.contains_key("anyOf")) {
+    if !some_values || !is_string {
         schema.remove("enum");
     }
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
     let known = match kind {
-        "string" | "" => matches!(format, "enum" | "date-time"),
+        _ if is_string => matches!(format, "enum" | "date-time"),
         "number" => matches!(format, "float" | "double"),
         "integer" => matches!(format, "int32" | "int64"),
         _ => false,
@@ -389,9 +391,16 @@ mod tests {
         for (given, expected) in [
             (json!({"enum": ["a", "b"]}), json!({"type": "string", "enum": ["a", "b"]})),
             (json!({"enum": ["a", null]}), json!({"type": "string", "nullable": true, "enum": ["a"]})),
+            (json!({"enum": ["", "a"]}), json!({"type": "string", "enum": ["a"]})),
+            (json!({"type": "string", "enum": [""]}), json!({"type": "string"})),
             (json!({"const": 7}), json!({"type": "string"})),
             (json!({}), json!({"type": "string"})),
             (json!(true), json!({"type": "string"})),
+            // Values of strings mean nothing beside properties.
+            (
+                json!({"enum": ["a", 1], "format": "date-time", "properties": {"x": {}}}),
+                json!({"type": "object", "properties": {"x": {"type": "string"}}}),
+            ),
             (
                 json!({"properties": {"x": {}}}),
                 json!({"type": "object", "properties": {"x": {"type": "string"}}}),
@@ -508,6 +517,7 @@ mod tests {
         }
         assert!(map.get("type").map_or(map.contains_key("anyOf"), Value::is_string), "{schema}");
         assert!(map.get("type").is_none_or(|kind| kind != "null"), "{schema}");
+        assert!(!map.contains_key("enum") || map["type"] == "string", "{schema}");
         assert!(map.get("type").is_none_or(|kind| kind != "array") || map.contains_key("items"), "{schema}");
         let properties = map.get("properties").and_then(Value::as_object);
         for name in map.get("required").and_then(Value::as_array).into_iter().flatten() {

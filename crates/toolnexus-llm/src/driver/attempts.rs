@@ -161,7 +161,7 @@ impl<'a> ModelExchange<'a> {
         let url = self.endpoint.url(&shaped.model, self.streamed);
         let reading = Reading { client: self.client, started, model: shaped.model };
         let answer = match self.attempts(url, shaped.body).await {
-            Ok(Answer::Whole(body)) => Answer::Whole(match repair_surrogates(&body) {
+            Ok(Answer::Whole(body)) => Answer::Whole(match self.endpoint.hide(repair_surrogates(&body)) {
                 Cow::Borrowed(_) => body,
                 Cow::Owned(repaired) => repaired.into(),
             }),
@@ -202,10 +202,7 @@ impl<'a> ModelExchange<'a> {
             if tier == Tier::Fail || attempt >= retries {
                 return Err(match failure {
                     Failure::Status(error) => ClientError::Provider(error),
-                    Failure::Transport(source) => ClientError::Transport {
-                        context: format!("the model at {} gave no answer", self.endpoint.origin),
-                        source,
-                    },
+                    Failure::Transport(source) => self.endpoint.failed("gave no answer", source),
                 });
             }
             let wait = info.retry_after.as_deref().and_then(retry_after);

@@ -38,10 +38,7 @@ impl Driver {
         let mut on_text = |text: &str| self.tell_text(text);
         while flow == Flow::More {
             let Some(piece) = response.body.next().await else { break };
-            let piece = piece.map_err(|source| ClientError::Transport {
-                context: format!("the model at {} broke off its answer", endpoint.origin),
-                source,
-            })?;
+            let piece = piece.map_err(|source| endpoint.failed("broke off its answer", source))?;
             received = received.saturating_add(piece.len());
             if received > STREAM_LIMIT {
                 return Err(ClientError::InvalidResponse(format!(
@@ -57,7 +54,7 @@ impl Driver {
                         && let Some(payload) = payload(line)
                     {
                         seen_data = true;
-                        flow = decoder.data(&repair_surrogates(payload), &mut on_text)?;
+                        flow = decoder.data(&endpoint.hide(repair_surrogates(payload)), &mut on_text)?;
                     }
                     Ok(())
                 })
@@ -72,15 +69,16 @@ impl Driver {
         } else if let Some(payload) = payload(lines.rest()) {
             seen_data = true;
             decoder
-                .data(&repair_surrogates(payload), &mut on_text)
+                .data(&endpoint.hide(repair_surrogates(payload)), &mut on_text)
                 .map_err(|e| StreamError::from(e).into_client(endpoint))?;
             self.events.taken().await;
         }
-        if !seen_data && !claims_stream && !first.trim_ascii().is_empty() {
+        let is_document = first.trim_ascii().first().is_some_and(|byte| b"{[<".contains(byte));
+        if !seen_data && (is_document || !claims_stream && !first.trim_ascii().is_empty()) {
             // A whole answer, or an error page, where a stream was asked for.
             return Err(endpoint.unreadable("it is not an event stream", &first));
         }
-        let answer = decoder.finish()?;
+        let answer = decoder.finish().map(|answer| endpoint.hide_assembled(answer))?;
         self.tell_rest();
         Ok(answer)
     }

@@ -91,7 +91,7 @@ impl Debug for RunEvent {
             RunEvent::Failed { error } => {
                 f.debug_struct("Failed").field("error_bytes", &error.len()).finish()
             }
-            RunEvent::Resumed {} => f.write_str("Resumed"),
+            RunEvent::Resumed { .. } => f.write_str("Resumed"),
         }
     }
 }

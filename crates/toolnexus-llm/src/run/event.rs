@@ -71,9 +71,9 @@ pub struct RunStarted {
 ///
 /// ```
 /// use toolnexus_llm::run::RunEvent;
-/// let json = serde_json::to_string(&RunEvent::Resumed {}).unwrap();
+/// let json = serde_json::to_string(&RunEvent::Resumed { model: None }).unwrap();
 /// assert_eq!(json, r#"{"v":1,"type":"resumed"}"#);
-/// assert_eq!(serde_json::from_str::<RunEvent>(&json).unwrap(), RunEvent::Resumed {});
+/// assert_eq!(serde_json::from_str::<RunEvent>(&json).unwrap(), RunEvent::Resumed { model: None });
 /// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", remote = "Self")]
@@ -148,7 +148,11 @@ pub enum RunEvent {
         error: String,
     },
     /// A driver took the run up again.
-    Resumed {},
+    Resumed {
+        /// The model from here on, where it is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
 }
 
 /// One turn of the model.
@@ -185,7 +189,7 @@ impl RunEvent {
             RunEvent::Answered { .. } => "answered",
             RunEvent::Finished { .. } => "finished",
             RunEvent::Failed { .. } => "failed",
-            RunEvent::Resumed {} => "resumed",
+            RunEvent::Resumed { .. } => "resumed",
         }
     }
 }

@@ -255,7 +255,11 @@ impl Run {
         }
         match event {
             RunEvent::Started(_) => false,
-            RunEvent::Failed { .. } | RunEvent::Resumed {} => true,
+            RunEvent::Failed { .. } => true,
+            RunEvent::Resumed { model } => {
+                self.model = model.unwrap_or_else(|| std::mem::take(&mut self.model));
+                true
+            }
             RunEvent::MessagesReplaced { messages } => {
                 let fits = self.wants_model();
                 if fits {
@@ -524,6 +528,11 @@ impl Run {
     /// The run's id; empty for a run that nobody records.
     pub fn run_id(&self) -> &str {
         &self.run_id
+    }
+
+    /// The model that the run is asked of.
+    pub fn model(&self) -> &str {
+        &self.model
     }
 
     /// The dialect of the transcript.

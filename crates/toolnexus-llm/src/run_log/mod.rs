@@ -9,6 +9,7 @@
 
 mod file;
 mod memory;
+mod page;
 mod summary;
 
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ use toolnexus_core::{BoxError, BoxFuture};
 use crate::run::RunEvent;
 
 pub use file::FileRunLog;
+#[doc(hidden)]
+pub use file::whole_appends;
 pub use memory::MemoryRunLog;
 pub use summary::{RunFilter, RunSummary, RunSummaryStatus};
 
@@ -29,7 +32,8 @@ pub trait RunLog: Send + Sync {
     /// Adds events behind the `at` that the run has: all of them or none.
     ///
     /// When it returns, the events survive a crash of the process and, for a log on disk, of the
-    /// machine. With `at` 0 the run is created. An implementation calls [`check_run_id`] first.
+    /// machine. With `at` 0 the run is created; an append of no events creates none, but `at` is
+    /// checked. An implementation calls [`check_run_id`] first.
     ///
     /// # Errors
     /// [`RunLogError::Conflict`] when the run does not have exactly `at` events,
@@ -47,10 +51,12 @@ pub trait RunLog: Send + Sync {
     /// [`RunLogError::NotFound`], [`RunLogError::InvalidId`], and what the store itself reports.
     fn read<'a>(&'a self, run_id: &'a str, from: u64) -> BoxFuture<'a, Result<Vec<RunEvent>, RunLogError>>;
 
-    /// The runs that fit the filter, newest first.
+    /// The runs that fit the filter, newest first: by when they began, those of the same moment by id.
+    /// Runs whose events cannot be read are left out.
     ///
     /// # Errors
-    /// What the store itself reports.
+    /// [`RunLogError::NotFound`] and [`RunLogError::InvalidId`] for the filter's `after`, and what the
+    /// store itself reports.
     fn list<'a>(&'a self, filter: RunFilter) -> BoxFuture<'a, Result<Vec<RunSummary>, RunLogError>>;
 
     /// Forgets a run.

@@ -16,11 +16,12 @@ use stream::AnthropicStream;
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Text};
+use super::lenient::{Count, Object, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, entries_of, with_content};
 use super::system::hoist_system;
 use super::{
     Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+    without_mark,
 };
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
@@ -137,22 +138,31 @@ impl Wire for Anthropic {
             #[serde(borrow, default)]
             input: Option<&'a RawValue>,
         }
-        let answer: Answer<'_> = serde_json::from_slice(body)
+        let body = &without_mark(body);
+        let Object(answer): Object<Answer<'_>> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is not a message ({error})")))?;
         let raw = answer.content.ok_or_else(|| Unreadable("it has no content".into()))?;
         readable_raw(raw).map_err(|error| Unreadable(format!("its content cannot be used ({error})")))?;
-        let blocks: Vec<Block<'_>> = serde_json::from_str(raw.get())
+        let blocks: Vec<Object<Block<'_>>> = serde_json::from_str(raw.get())
             .map_err(|error| Unreadable(format!("its content is no list of blocks ({error})")))?;
         let mut text = String::new();
         let mut calls = Vec::new();
-        let empty = blocks.is_empty();
-        let mut all_named = true;
-        for block in blocks {
+        // Whether the content can be read back as it is: named calls, no empty text.
+        let mut usable = true;
+        let mut kept = 0;
+        for Object(block) in blocks {
+            kept += 1;
             match block.kind.as_str() {
-                "text" => text.push_str(block.text.as_ref().map(Text::as_str).unwrap_or_default()),
+                "text" => match block.text.as_ref().map(Text::as_str).unwrap_or_default() {
+                    "" => {
+                        usable = false;
+                        kept -= 1;
+                    }
+                    more => text.push_str(more),
+                },
                 "tool_use" => {
                     let id = block.id.map(|id| id.0.into_owned()).filter(|id| !id.is_empty());
-                    all_named &= id.is_some();
+                    usable &= id.is_some();
                     calls.push(call_from_json(
                         id.unwrap_or_else(|| generated_id(turn, calls.len())),
                         block.name.map(|name| name.0.into_owned()).unwrap_or_default(),
@@ -163,8 +173,8 @@ impl Wire for Anthropic {
             }
         }
         Ok(ModelAnswer {
-            message: (!empty)
-                .then(|| if all_named { assistant(raw.get()) } else { assistant(&with_ids(raw, &calls)) }),
+            message: (kept > 0)
+                .then(|| if usable { assistant(raw.get()) } else { assistant(&repaired(raw, &calls)) }),
             text,
             finish_reason: FinishReason::read(
                 !calls.is_empty(),
@@ -191,15 +201,23 @@ impl Wire for Anthropic {
     }
 }
 
-/// Content whose calls get the ids that their results name.
-fn with_ids(content: &RawValue, calls: &[ModelCall]) -> String {
-    let mut content: Value = serde_json::from_str(content.get()).unwrap_or_default();
-    let blocks = content.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
-    let uses = blocks.filter(|block| block.get("type").is_some_and(|kind| kind == "tool_use"));
-    for (block, call) in uses.zip(calls) {
+/// Content that the API would not read back as it is: its calls get the ids that their results
+/// name, and empty texts are left out.
+fn repaired(content: &RawValue, calls: &[ModelCall]) -> String {
+    let is_kind = |block: &Value, kind: &str| block.get("type").is_some_and(|given| given == kind);
+    let is_blank = |block: &Value| match block.get("text") {
+        Some(Value::String(text)) => text.is_empty(),
+        // A list of texts, as some servers write it.
+        Some(Value::Array(texts)) => texts.iter().filter_map(part_text).all(str::is_empty),
+        _ => true,
+    };
+    let mut blocks: Vec<Value> = serde_json::from_str(content.get()).unwrap_or_default();
+    blocks.retain(|block| !(is_kind(block, "text") && is_blank(block)));
+    let uses = blocks.iter_mut().filter(|block| is_kind(block, "tool_use"));
+    for (block, call) in uses.filter_map(Value::as_object_mut).zip(calls) {
         block.insert("id".into(), call.id.clone().into());
     }
-    content.to_string()
+    Value::from(blocks).to_string()
 }
 
 /// The assistant message around content that is already JSON.

@@ -20,14 +20,15 @@ use toolnexus_core::{ContentPart, Style};
 
 use contents::with_blocks;
 pub(super) use contents::{calls_of, is_function_response};
-use stream::GeminiStream;
+use stream::{GeminiStream, says_nothing};
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Text};
+use super::lenient::{Count, Object, Text};
 use super::system::hoist_system;
 use super::{
     Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+    without_mark,
 };
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
@@ -107,11 +108,12 @@ impl Wire for Gemini {
     }
 
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable> {
-        let response: GenerateContent<'_> = serde_json::from_slice(body)
+        let body = &without_mark(body);
+        let Object(response): Object<GenerateContent<'_>> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is no response of generateContent ({error})")))?;
         let blocked = response.block_reason().map(|reason| format!(": the prompt was blocked ({reason})"));
         let usage = response.usage_metadata.map(read_usage).unwrap_or_default();
-        let candidate = response
+        let Object(candidate) = response
             .candidates
             .and_then(|candidates| candidates.into_iter().next())
             .ok_or_else(|| Unreadable(format!("it has no candidate{}", blocked.unwrap_or_default())))?;
@@ -121,14 +123,16 @@ impl Wire for Gemini {
         if let Some(raw) = candidate.content {
             let unusable = |error| Unreadable(format!("its candidates[0].content cannot be used ({error})"));
             readable_raw(raw).map_err(unusable)?;
-            let content: ModelContent<'_> = serde_json::from_str(raw.get()).map_err(unusable)?;
+            let Object(content): Object<ModelContent<'_>> =
+                serde_json::from_str(raw.get()).map_err(unusable)?;
             let parts = content.parts.unwrap_or_default();
-            for part in &parts {
-                let part: ModelPart<'_> = serde_json::from_str(part.get()).map_err(unusable)?;
+            for raw in &parts {
+                let Object(part): Object<ModelPart<'_>> =
+                    serde_json::from_str(raw.get()).map_err(unusable)?;
                 text.push_str(part.answer_text());
                 calls.extend(part.call(turn, calls.len()));
             }
-            if !parts.is_empty() {
+            if !parts.iter().all(|part| says_nothing(part)) {
                 message = Some(of_model(raw, content.role.as_ref()));
             }
         }
@@ -205,7 +209,7 @@ struct Response<'a> {
 #[serde(rename_all = "camelCase")]
 struct GenerateContent<'a> {
     #[serde(borrow, default)]
-    candidates: Option<Vec<Candidate<'a>>>,
+    candidates: Option<Vec<Object<Candidate<'a>>>>,
     #[serde(borrow, default)]
     prompt_feedback: Option<PromptFeedback<'a>>,
     #[serde(borrow, default)]
@@ -225,6 +229,8 @@ impl GenerateContent<'_> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate<'a> {
+    #[serde(default)]
+    index: Option<Count>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -276,7 +282,7 @@ impl ModelPart<'_> {
         }
         let raw = self.function_call?;
         // What is no object is a call of no known tool: it is answered too.
-        let call: FunctionCall<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let Object(call): Object<FunctionCall<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
         let id = call.id.map(|id| id.0.into_owned()).filter(|id| !id.is_empty());
         Some(call_from_json(
             id.unwrap_or_else(|| generated_id(turn, position)),

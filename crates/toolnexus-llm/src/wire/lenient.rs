@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 /// A string that borrows from the input where it can, or the texts of a list of parts. Anything
 /// else reads as empty.
@@ -48,8 +51,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             // A list of content parts: their texts.
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text<'de>, A::Error> {
                 let mut text = String::new();
-                while let Some(part) = seq.next_element::<serde_json::Value>()? {
-                    text.push_str(part.get("text").and_then(serde_json::Value::as_str).unwrap_or_default());
+                while let Some(part) = seq.next_element::<Value>()? {
+                    text.push_str(part_text(&part).unwrap_or_default());
                 }
                 Ok(Text(Cow::Owned(text)))
             }
@@ -60,6 +63,32 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
         }
         deserializer.deserialize_any(TextVisitor)
     }
+}
+
+/// A JSON object. Without this a struct is read from a list as well, field by field.
+#[derive(Debug, Default)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = Object<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+/// The text of a content part; `None` for any other kind of part.
+pub(super) fn part_text(part: &Value) -> Option<&str> {
+    let is_text = part.get("type").is_none_or(|kind| kind == "text");
+    part.get("text").filter(|_| is_text)?.as_str()
 }
 
 /// A count: whole and fractional numbers read as such, anything else as 0.

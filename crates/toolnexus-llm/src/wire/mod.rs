@@ -32,6 +32,7 @@ pub(crate) use arguments::from_value as arguments_from_value;
 pub(crate) use body::{Field, RequestBody};
 pub(crate) use cache::mark as mark_for_cache;
 pub(crate) use parts::PartRules;
+use sse::BYTE_ORDER_MARK;
 pub(crate) use sse::{LineSplitter, LineTooLong, payload};
 pub(crate) use unanswered::answer_rest;
 
@@ -164,6 +165,11 @@ fn replace(answer: &mut Value, pointer: &str, with: Option<&Value>) {
     if let (Some(place), Some(value)) = (answer.pointer_mut(pointer), with) {
         place.clone_from(value);
     }
+}
+
+/// A body without the byte order mark that some servers write before it.
+fn without_mark(body: &Bytes) -> Bytes {
+    if body.starts_with(BYTE_ORDER_MARK) { body.slice(BYTE_ORDER_MARK.len()..) } else { body.clone() }
 }
 
 /// Puts segments behind the path of a URL.

@@ -10,20 +10,22 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolnexus_core::content::{ContentPartError, PartEncoder, PartView};
 use toolnexus_core::http::{HeaderValue, Url};
+use toolnexus_core::redact::cut;
 use toolnexus_core::{ContentPart, Style};
 
 use stream::OpenAiStream;
 
 use super::arguments::{call_from_json, generated_id};
 use super::body::Field;
-use super::lenient::{Count, Text};
+use super::lenient::{Count, Object, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
 use super::{
     Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
+    without_mark,
 };
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
-use crate::{FinishReason, Message, Prompt, Usage};
+use crate::{ERROR_BODY_CAP, FinishReason, Message, Prompt, Usage};
 
 pub(super) struct OpenAi;
 
@@ -104,7 +106,7 @@ impl Wire for OpenAi {
         #[derive(Deserialize)]
         struct Completion<'a> {
             #[serde(borrow, default)]
-            choices: Option<Vec<Choice<'a>>>,
+            choices: Option<Vec<Object<Choice<'a>>>>,
             #[serde(borrow, default)]
             usage: Option<&'a RawValue>,
         }
@@ -114,26 +116,33 @@ impl Wire for OpenAi {
             message: Option<&'a RawValue>,
             #[serde(borrow, default)]
             finish_reason: Option<Text<'a>>,
+            #[serde(borrow, default)]
+            error: Option<&'a RawValue>,
         }
-        let completion: Completion<'_> = serde_json::from_slice(body)
+        let body = &without_mark(body);
+        let Object(completion): Object<Completion<'_>> = serde_json::from_slice(body)
             .map_err(|error| Unreadable(format!("it is not a chat completion ({error})")))?;
-        let choice = completion
+        let Object(choice) = completion
             .choices
             .and_then(|choices| choices.into_iter().next())
             .ok_or_else(|| Unreadable("it has no choices".into()))?;
+        if let Some(error) = choice.error {
+            return Err(Unreadable(format!("its choices[0] holds an error ({})", message_of(error))));
+        }
         let raw = choice.message.ok_or_else(|| Unreadable("it has no choices[0].message".into()))?;
         readable_raw(raw)
             .map_err(|error| Unreadable(format!("its choices[0].message cannot be used ({error})")))?;
-        let read: Assistant<'_> = serde_json::from_str(raw.get())
+        let Object(read): Object<Assistant<'_>> = serde_json::from_str(raw.get())
             .map_err(|error| Unreadable(format!("its choices[0].message is no message ({error})")))?;
         let asked = read.tool_calls.unwrap_or_default();
-        let all_named = asked.iter().all(|call| call.id.as_ref().is_some_and(|id| !id.as_str().is_empty()));
+        let all_named =
+            asked.iter().all(|Object(call)| call.id.as_ref().is_some_and(|id| !id.as_str().is_empty()));
         // An entry that is no function call is a call of no known tool: it is answered too.
         let calls: Vec<ModelCall> = asked
             .into_iter()
             .enumerate()
-            .map(|(at, call)| {
-                let function = call.function.unwrap_or_default();
+            .map(|(at, Object(call))| {
+                let Object(function) = call.function.unwrap_or_default();
                 let id = call.id.map(|id| id.0.into_owned()).filter(|id| !id.is_empty());
                 call_from_json(
                     id.unwrap_or_else(|| generated_id(turn, at)),
@@ -144,9 +153,8 @@ impl Wire for OpenAi {
             .collect();
         let refusal = read.refusal.map(|refusal| refusal.0.into_owned()).filter(|text| !text.is_empty());
         let content = read.content.and_then(content_text);
-        let empty = read.content.is_none_or(|content| content.get() == "null");
-        let says_nothing = empty && calls.is_empty() && refusal.is_none();
-        let has_role = read.role.is_some_and(|role| !role.as_str().is_empty());
+        let says_nothing = content.is_none() && calls.is_empty() && refusal.is_none();
+        let has_role = read.role.is_some_and(|role| role.as_str() == "assistant");
         let message = if has_role && all_named && !says_nothing {
             // The provider's own bytes, shared with the response body.
             Message::of_model(body.slice_ref(raw.get().as_bytes()))
@@ -254,7 +262,7 @@ struct Assistant<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Vec<Object<Call<'a>>>>,
     #[serde(borrow, default)]
     refusal: Option<Text<'a>>,
 }
@@ -264,7 +272,7 @@ struct Call<'a> {
     #[serde(borrow, default)]
     id: Option<Text<'a>>,
     #[serde(borrow, default)]
-    function: Option<Function<'a>>,
+    function: Option<Object<Function<'a>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -301,26 +309,29 @@ fn read_usage(usage: &RawValue) -> Usage {
     .with_total()
 }
 
-/// The text of a content: a string, or the text parts of an array.
+/// The text of a content: a string, or the text parts of an array. `None` for anything else, and
+/// for an empty array, which no provider reads back.
 fn content_text(content: &RawValue) -> Option<String> {
     match serde_json::from_str::<Value>(content.get()).ok()? {
         Value::String(text) => Some(text),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter(|part| part.get("type").is_none_or(|kind| kind == "text"));
-            Some(texts.filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
-        }
+        Value::Array(parts) if !parts.is_empty() => Some(parts.iter().filter_map(part_text).collect()),
         _ => None,
     }
 }
 
-/// A message that providers would not read back as it is: its role is added, one that says
+/// What an error object says, as far as an error message shows it.
+fn message_of(error: &RawValue) -> String {
+    let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    cut(error.get("message").and_then(Value::as_str).unwrap_or("without a message"), ERROR_BODY_CAP)
+        .into_owned()
+}
+
+/// A message that providers would not read back as it is: its role is set, one that says
 /// nothing gets an empty text, and its calls get the ids that their results name.
 fn repaired(raw: &RawValue, says_nothing: bool, calls: &[ModelCall]) -> Message {
     let mut value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
     if let Value::Object(map) = &mut value {
-        if map.get("role").and_then(Value::as_str).is_none_or(str::is_empty) {
-            map.insert("role".into(), "assistant".into());
-        }
+        map.insert("role".into(), "assistant".into());
         if says_nothing {
             map.insert("content".into(), "".into());
         }

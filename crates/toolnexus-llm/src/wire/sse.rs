@@ -3,6 +3,9 @@
 /// How long one line may be.
 const LINE_LIMIT: usize = 64 * 1024 * 1024;
 
+/// What some servers begin a text with.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A line is longer than [`LINE_LIMIT`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LineTooLong;
@@ -55,7 +58,10 @@ fn without_return(line: &[u8]) -> &[u8] {
 
 /// The payload of a `data:` line; `None` for any other line.
 pub(crate) fn payload(line: &[u8]) -> Option<&[u8]> {
-    line.strip_prefix(b"data:").map(<[u8]>::trim_ascii)
+    // A byte order mark may stand before the first line.
+    line.strip_prefix(b"data:")
+        .or_else(|| line.strip_prefix(BYTE_ORDER_MARK)?.strip_prefix(b"data:"))
+        .map(<[u8]>::trim_ascii)
 }
 
 #[cfg(test)]
@@ -86,6 +92,8 @@ mod tests {
         assert_eq!(payload(b"data:{} "), Some(&b"{}"[..]));
         assert_eq!(payload(b"event: x"), None);
         assert_eq!(payload(b" data: x"), None);
+        assert_eq!(payload("\u{feff}data: x".as_bytes()), Some(&b"x"[..]));
+        assert_eq!(payload("\u{feff}: x".as_bytes()), None);
     }
 
     // CLIENT-118: lines of 1 MiB work

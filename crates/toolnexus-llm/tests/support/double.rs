@@ -153,6 +153,7 @@ pub(crate) struct Double {
 
 impl Double {
     pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Arc<Self> {
+        super::secrets::watch();
         Arc::new(Double {
             answers: Mutex::new(answers.into_iter().collect()),
             seen: Mutex::default(),

@@ -1,9 +1,14 @@
 //! What the tests of the client share: styles, tools, a transport double, waits with a limit.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[cfg(feature = "acp")]
+pub(crate) mod agent;
 pub(crate) mod boundary;
 pub(crate) mod double;
 pub(crate) mod hooks;
+pub(crate) mod log;
+pub(crate) mod replay;
+pub(crate) mod secrets;
 pub(crate) mod tools;
 pub(crate) mod transcript;
 
@@ -42,6 +47,8 @@ pub(crate) fn reply(style: Style) -> ModelReply {
 
 /// Options for a server at `base_url`: model `m`, key [`KEY`], no retries.
 pub(crate) fn options(style: Style, base_url: impl Into<String>) -> ClientOptions {
+    secrets::watch();
+    replay::every_run();
     ClientOptions {
         base_url: base_url.into(),
         style,
@@ -53,6 +60,7 @@ pub(crate) fn options(style: Style, base_url: impl Into<String>) -> ClientOption
 }
 
 pub(crate) async fn server(script: impl Into<Script>) -> ModelServer {
+    secrets::watch();
     ModelServer::start(script).await.unwrap()
 }
 

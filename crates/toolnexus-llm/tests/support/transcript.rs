@@ -7,7 +7,8 @@ use toolnexus_llm::{Message, Style};
 pub(crate) fn call_ids(style: Style, message: &Value) -> Vec<String> {
     if style == Style::Gemini {
         let parts = message["parts"].as_array().into_iter().flatten();
-        return parts.filter_map(|part| part.get("functionCall")).map(id_or_name).collect();
+        let calls = parts.filter_map(|part| part.get("functionCall")).filter(|call| !call.is_null());
+        return calls.map(id_or_name).collect();
     }
     if message["role"] != "assistant" {
         return Vec::new();
@@ -26,7 +27,8 @@ pub(crate) fn call_ids(style: Style, message: &Value) -> Vec<String> {
 
 /// A call or result of Gemini's, which may lack an id.
 fn id_or_name(value: &Value) -> String {
-    value.get("id").unwrap_or(&value["name"]).as_str().expect("a name").to_owned()
+    let id = value.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    id.unwrap_or_else(|| value["name"].as_str().unwrap_or_default()).to_owned()
 }
 
 /// The ids that the results after an assistant message answer, and how many messages they take.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::Counts;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::wire::arguments::{call_from_text, generated_id};
-use crate::wire::lenient::Text;
+use crate::wire::lenient::{Count, Text};
 use crate::wire::{Flow, InStreamError, StreamDecoder, ended_early, usable};
 use crate::{ClientError, FinishReason, Message};
 
@@ -38,13 +38,15 @@ struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Text<'a>,
     #[serde(default)]
-    index: Option<u64>,
+    index: Option<Count>,
     #[serde(borrow, default)]
     delta: Option<Delta<'a>>,
     #[serde(borrow, default)]
     content_block: Option<&'a RawValue>,
     #[serde(borrow, default)]
     message: Option<MessageStart<'a>>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     usage: Option<&'a RawValue>,
 }
@@ -108,7 +110,9 @@ impl StreamDecoder for AnthropicStream {
                 self.stopped = true;
                 return Ok(Flow::End);
             }
-            "error" => return Err(InStreamError(String::from_utf8_lossy(payload).into_owned())),
+            // A gateway's own error may lack the type.
+            "" if event.error.is_none() => {}
+            "error" | "" => return Err(InStreamError(String::from_utf8_lossy(payload).into_owned())),
             _ => {}
         }
         Ok(Flow::More)
@@ -141,8 +145,8 @@ impl StreamDecoder for AnthropicStream {
 }
 
 impl AnthropicStream {
-    fn block(&mut self, index: Option<u64>) -> &mut StreamedBlock {
-        self.blocks.entry(index.unwrap_or(0)).or_default()
+    fn block(&mut self, index: Option<Count>) -> &mut StreamedBlock {
+        self.blocks.entry(index.unwrap_or_default().0).or_default()
     }
 }
 

@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{GenerateContent, ModelContent, ModelPart, read_usage};
+use super::{Candidate, GenerateContent, ModelContent, ModelPart, read_usage};
 use crate::readable::readable;
 use crate::run::{ModelAnswer, ModelCall};
+use crate::wire::lenient::Object;
 use crate::wire::{Flow, InStreamError, StreamDecoder, ended_early};
 use crate::{ClientError, FinishReason, Message, Usage};
 
@@ -16,6 +17,8 @@ use crate::{ClientError, FinishReason, Message, Usage};
 #[derive(Default)]
 pub(super) struct GeminiStream {
     turn: u32,
+    /// The index of the candidate that is read. A request for several gets them mixed.
+    candidate: Option<u64>,
     parts: Vec<StreamedPart>,
     text: String,
     calls: Vec<ModelCall>,
@@ -45,18 +48,30 @@ struct PlainText<'a> {
     thought_signature: Option<Cow<'a, str>>,
 }
 
+impl PlainText<'_> {
+    fn is_signed(&self) -> bool {
+        self.thought_signature.as_ref().is_some_and(|signature| !signature.is_empty())
+    }
+}
+
+/// Whether a part is an empty text and nothing else.
+pub(super) fn says_nothing(part: &RawValue) -> bool {
+    let plain = serde_json::from_str::<PlainText<'_>>(part.get());
+    plain.is_ok_and(|plain| plain.text.is_empty() && !plain.is_signed())
+}
+
 impl GeminiStream {
     pub(super) fn new(turn: u32) -> Self {
         GeminiStream { turn, ..Default::default() }
     }
 
     fn content(&mut self, raw: &RawValue, on_text: &mut dyn FnMut(&str)) -> Result<(), serde_json::Error> {
-        let content: ModelContent<'_> = serde_json::from_str(raw.get())?;
+        let Object(content): Object<ModelContent<'_>> = serde_json::from_str(raw.get())?;
         content.parts.unwrap_or_default().into_iter().try_for_each(|part| self.part(part, on_text))
     }
 
     fn part(&mut self, raw: &RawValue, on_text: &mut dyn FnMut(&str)) -> Result<(), serde_json::Error> {
-        let part: ModelPart<'_> = serde_json::from_str(raw.get())?;
+        let Object(part): Object<ModelPart<'_>> = serde_json::from_str(raw.get())?;
         let text = part.answer_text();
         if !text.is_empty() {
             self.text.push_str(text);
@@ -64,8 +79,7 @@ impl GeminiStream {
         }
         self.calls.extend(part.call(self.turn, self.calls.len()));
         let plain = serde_json::from_str::<PlainText<'_>>(raw.get()).ok();
-        let Some(plain) = plain.filter(|plain| plain.thought_signature.as_ref().is_none_or(|s| s.is_empty()))
-        else {
+        let Some(plain) = plain.filter(|plain| !plain.is_signed()) else {
             self.parts.push(StreamedPart::Whole(raw.to_owned()));
             return Ok(());
         };
@@ -115,7 +129,7 @@ impl StreamedPart {
 impl StreamDecoder for GeminiStream {
     fn data(&mut self, payload: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<Flow, InStreamError> {
         // What is not JSON, or no response, is a comment of some proxy.
-        let Ok(response) = serde_json::from_slice::<GenerateContent<'_>>(payload) else {
+        let Ok(Object(response)) = serde_json::from_slice::<Object<GenerateContent<'_>>>(payload) else {
             return Ok(Flow::More);
         };
         if response.error.is_some() {
@@ -125,9 +139,11 @@ impl StreamDecoder for GeminiStream {
         if let Some(usage) = response.usage_metadata {
             self.usage = read_usage(usage);
         }
-        let Some(candidate) = response.candidates.and_then(|candidates| candidates.into_iter().next()) else {
-            return Ok(Flow::More);
+        let mut candidates = response.candidates.unwrap_or_default().into_iter();
+        let is_ours = |Object(candidate): &Object<Candidate<'_>>| {
+            candidate.index.is_none_or(|index| *self.candidate.get_or_insert(index.0) == index.0)
         };
+        let Some(Object(candidate)) = candidates.find(is_ours) else { return Ok(Flow::More) };
         if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
             self.finish_reason = Some(reason.0.into_owned());
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::read_usage;
 use crate::run::{ModelAnswer, ModelCall};
 use crate::wire::arguments::{call_from_text, generated_id};
-use crate::wire::lenient::Text;
+use crate::wire::lenient::{Count, Text};
 use crate::wire::{Flow, InStreamError, StreamDecoder, ended_early, usable};
 use crate::{ClientError, FinishReason, Message, Usage};
 
@@ -20,7 +20,9 @@ pub(super) struct OpenAiStream {
     text: String,
     refusal: String,
     calls: Vec<StreamedCall>,
-    /// Where the call of each index stands in `calls`.
+    /// The index of the choice that is read. A request for several gets them mixed.
+    choice: Option<u64>,
+    /// Where the newest call of each index stands in `calls`.
     by_index: BTreeMap<u64, usize>,
     /// Reasoning, under the key it came in: providers want it back on a turn with calls.
     reasoning: Map<String, Value>,
@@ -40,8 +42,19 @@ struct StreamedCall {
     extra: Map<String, Value>,
 }
 
+impl StreamedCall {
+    /// Whether an entry with this id and a name opens another call although its index is this
+    /// one's: nothing can be added to arguments that are complete.
+    fn is_followed_by(&self, id: Option<&str>) -> bool {
+        let is_new = id.is_some_and(|id| !self.id.is_empty() && id != self.id);
+        is_new && serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
+    }
+}
+
 #[derive(Deserialize)]
 struct Chunk<'a> {
+    #[serde(borrow, default)]
+    object: Option<Text<'a>>,
     #[serde(borrow, default)]
     choices: Option<Vec<ChunkChoice<'a>>>,
     #[serde(borrow, default)]
@@ -52,10 +65,14 @@ struct Chunk<'a> {
 
 #[derive(Deserialize)]
 struct ChunkChoice<'a> {
+    #[serde(default)]
+    index: Option<Count>,
     #[serde(borrow, default)]
     delta: Option<Delta<'a>>,
     #[serde(borrow, default)]
     finish_reason: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -88,19 +105,27 @@ impl StreamDecoder for OpenAiStream {
         }
         // What is not JSON, or not a chunk, is a comment of some proxy.
         let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(payload) else { return Ok(Flow::More) };
-        if let Some(error) = chunk.error.filter(|error| error.get() != "null") {
+        if let Some(error) = chunk.error {
             // Some gateways put the error into a chunk: what surrounds it there says nothing.
-            return Err(InStreamError(match chunk.choices {
-                Some(_) => format!("{{\"error\":{}}}", error.get()),
-                None => String::from_utf8_lossy(payload).into_owned(),
-            }));
+            return Err(match chunk.choices {
+                Some(_) => alone(error),
+                None => InStreamError(String::from_utf8_lossy(payload).into_owned()),
+            });
         }
-        if let Some(usage) = chunk.usage.filter(|usage| usage.get() != "null") {
+        if chunk.object.is_some_and(|object| object.as_str() == "error") {
+            return Err(InStreamError(String::from_utf8_lossy(payload).into_owned()));
+        }
+        if let Some(usage) = chunk.usage {
             self.usage = read_usage(usage);
         }
-        let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else {
-            return Ok(Flow::More);
+        let mut choices = chunk.choices.unwrap_or_default().into_iter();
+        let is_ours = |choice: &ChunkChoice<'_>| {
+            choice.index.is_none_or(|index| *self.choice.get_or_insert(index.0) == index.0)
         };
+        let Some(choice) = choices.find(is_ours) else { return Ok(Flow::More) };
+        if let Some(error) = choice.error {
+            return Err(alone(error));
+        }
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
             self.finish_reason = Some(reason.0.into_owned());
         }
@@ -180,12 +205,12 @@ impl OpenAiStream {
             Some(Value::Object(function)) => function,
             _ => Map::new(),
         };
-        let Some(call) = self.call_of(index, id.as_deref()) else { return };
+        let name = function.shift_remove("name").and_then(as_name);
+        let Some(call) = self.call_of(index, id.as_deref(), name.is_some()) else { return };
         if let Some(id) = id {
             call.id = id;
         }
-        if let Some(name) = function.shift_remove("name").and_then(as_name).filter(|name| *name != call.name)
-        {
+        if let Some(name) = name.filter(|name| *name != call.name) {
             call.name.push_str(&name);
         }
         match function.shift_remove("arguments") {
@@ -200,11 +225,16 @@ impl OpenAiStream {
 
     /// The call that a delta belongs to: by its index, or, where a server sends none, the one it
     /// opens with a new id, else the last.
-    fn call_of(&mut self, index: Option<u64>, id: Option<&str>) -> Option<&mut StreamedCall> {
+    fn call_of(&mut self, index: Option<u64>, id: Option<&str>, named: bool) -> Option<&mut StreamedCall> {
         let at = match index {
             Some(index) => {
                 let next = self.calls.len();
-                *self.by_index.entry(index).or_insert(next)
+                let at = self.by_index.entry(index).or_insert(next);
+                // Some servers number all calls of a turn 0.
+                if named && self.calls.get(*at).is_some_and(|call| call.is_followed_by(id)) {
+                    *at = next;
+                }
+                *at
             }
             None => match id.and_then(|id| self.calls.iter().position(|call| call.id == id)) {
                 Some(known) => known,
@@ -243,6 +273,11 @@ impl OpenAiStream {
         message.extend(self.reasoning.clone());
         Message::from(Value::Object(message))
     }
+}
+
+/// An error that was sent as part of a chunk.
+fn alone(error: &RawValue) -> InStreamError {
+    InStreamError(format!("{{\"error\":{}}}", error.get()))
 }
 
 /// An index: a whole number, however it is written. Anything else is none.
