@@ -17,11 +17,12 @@ use support::{
 use toolnexus_core::{BoxFuture, Tool, ToolResult, Toolkit};
 use toolnexus_llm::http::{HttpRequest, HttpResponse, HttpTransport, TransportError};
 use toolnexus_llm::run::{ModelAnswer, ModelCall};
+use toolnexus_llm::run_log::{MemoryRunLog, RunLog};
 use toolnexus_llm::translate::TranslateRequest;
 use toolnexus_llm::{
     AfterToolEvent, AskOptions, BeforeLlmEvent, BeforeToolEvent, BoundarySession, ClientOptions, Hooks,
-    LlmOverride, MetricEvent, ModelBoundary, PromptCacheOptions, RunOptions, RunStatus, StreamOptions, Style,
-    ToolOverride, ToolTierOptions, Transcript, create_client,
+    LlmOverride, MetricEvent, ModelBoundary, PromptCacheOptions, ResumeOptions, RunDurableOptions,
+    RunOptions, RunStatus, StreamOptions, Style, ToolOverride, ToolTierOptions, Transcript, create_client,
 };
 use toolnexus_testkit::model::ModelReply;
 
@@ -583,4 +584,42 @@ async fn a_broken_stream_flushes_nothing() {
     assert!(error.is_some());
     assert_eq!(deltas(&events), ["see "]);
     assert!(matches!(metrics.all()[0], MetricEvent::Llm { .. }));
+}
+
+// CLIENT-148: a durable run is logged in plain text, and each resume has a session of its own
+#[tokio::test]
+async fn the_log_of_a_durable_run_holds_plain_text() {
+    for style in support::STYLES {
+        let log = Arc::new(MemoryRunLog::default());
+        let boundary = Handles::new();
+        let server = server([
+            reply(style)
+                .tool_call("c1", "fn_1", json!({"url": "h#1;"}))
+                .tool_call("c2", "fn_1", json!({"url": FORGED}))
+                .tool_call("c3", "ask", json!({"about": "h#1;"})),
+            reply(style).text("see h#1;"),
+        ])
+        .await;
+        let client = create_client(ClientOptions {
+            boundary: Some(Arc::<Handles>::clone(&boundary)),
+            ..options(style, server.base_url())
+        });
+        let (tool, record) = lookup();
+        let toolkit = Toolkit::from_tools([tool, asking("ask", "Which city?").0]);
+        let shared: Arc<dyn RunLog> = Arc::<MemoryRunLog>::clone(&log);
+        let options = RunDurableOptions { run_id: "r".into(), ..RunDurableOptions::new(Arc::clone(&shared)) };
+        let paused = within(client.run_durable("what is https://real/1?", &toolkit, options)).await.unwrap();
+        assert_eq!((paused.status, boundary.opened.all().len()), (RunStatus::Pending, 1));
+
+        let id = paused.pending.unwrap().id;
+        let answer = toolnexus_core::Answer { id, ok: true, ..Default::default() };
+        let options = ResumeOptions { answer: Some(answer), ..ResumeOptions::new(shared, "r") };
+        let result = within(client.resume(&toolkit, options)).await.unwrap();
+        assert_eq!(result.text, "see https://real/1");
+        assert_eq!(outputs(&result), ["https://real/1 is https://real/1", REJECTION, "answered: yes"]);
+        assert_eq!((record.count(), boundary.opened.all().len()), (1, 2));
+        let events = json!(log.read("r", 0).await.unwrap()).to_string();
+        assert!(is_plain(&events), "{style:?}: {events}");
+        assert!(server.requests().iter().all(|request| is_encoded(&request.text())));
+    }
 }
