@@ -289,24 +289,19 @@ impl Client {
         };
         let span = exchange.span();
         let call = async {
-            let (answer, reading) = exchange.call_with(body).await?.into_parts();
+            let (answer, reading) = exchange.call_with(body).await?;
             let Answer::Whole(body) = answer else { return Err(endpoint.unreadable("it is a stream", b"")) };
             let read = serde_json::from_slice::<Value>(&body)
                 .map_err(|error| endpoint.unreadable(&format!("it is not JSON ({error})"), &body));
             let reported = wire(self.inner.options.style).decode(&body, 0).ok();
-            reading.settle(read, |_| {
-                reported.map(|answer| (answer.usage, answer.finish_reason)).unwrap_or_default()
-            })
+            let usage =
+                |_: &Value| reported.map(|answer| (answer.usage, answer.finish_reason)).unwrap_or_default();
+            reading.settle(read, usage).map(|(answer, _model)| answer)
         };
         call.instrument(span).await
     }
 
     pub(crate) async fn execute(self, execution: Execution) -> Result<RunResult, ClientError> {
-        if execution.streamed
-            && let Some(in_process) = self.inner.in_process
-        {
-            in_process.check_streaming()?;
-        }
         let Execution { cancel, start, .. } = &execution;
         let recording =
             matches!(start, Start::Durable { .. } | Start::Resume { .. }).then(Recording::default);
@@ -360,6 +355,11 @@ impl Client {
     async fn load_and_drive(&self, work: Work, cancel: CancellationToken) -> Result<RunResult, ClientError> {
         let options = &self.inner.options;
         let Work { execution, recording, tally } = work;
+        if execution.streamed
+            && let Some(in_process) = self.inner.in_process
+        {
+            in_process.check_streaming()?;
+        }
         let Execution { toolkit, events, streamed, data, boundary, start, .. } = execution;
         let begun = match start {
             Start::New { prompt, history, id } => {

@@ -368,6 +368,9 @@ async fn a_run_that_is_given_up_has_its_event() {
         within(dropped).await.unwrap_err();
         let expected = json!({"event": "run", "model": "m", "turns": 1, "tool_calls": 1, "total_tokens": 7, "error": "the run was cancelled"});
         assert_eq!(metrics.of("run"), std::slice::from_ref(&expected), "{way}");
+        // The call that was given up is one that failed, told before the end of its run.
+        let statuses: Vec<_> = metrics.of("llm").iter().map(|event| event["status"].clone()).collect();
+        assert_eq!(statuses, ["ok", "error"], "{way}");
         assert_eq!(metrics.timeless().last(), Some(&expected), "{way}");
     }
 }

@@ -94,7 +94,7 @@ impl Driver {
         turn: u32,
     ) -> Result<Read, ClientError> {
         let endpoint = exchange.endpoint;
-        let (answer, reading) = exchange.call(body).await?.into_parts();
+        let (answer, reading) = exchange.call(body).await?;
         let mut payload = None;
         let read = match answer {
             Answer::Begun(response) => {
@@ -108,8 +108,8 @@ impl Driver {
                 dialect.decode(&body, turn).map_err(unreadable)
             }
         };
-        let answer = reading.settle(read, |answer| (answer.usage, answer.finish_reason))?;
-        Ok(Read { answer, payload, model: reading.model })
+        let (answer, model) = reading.settle(read, |answer| (answer.usage, answer.finish_reason))?;
+        Ok(Read { answer, payload, model })
     }
 
     /// The answer as the host sees it, once the boundary and the `after_llm` hook have had it.
