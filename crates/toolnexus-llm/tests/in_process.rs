@@ -245,6 +245,8 @@ async fn every_way_to_stream_is_refused_before_anything_happens() {
     assert_eq!(error.to_string(), NO_STREAM);
     assert_eq!(told.load(Ordering::Relaxed), 0);
     assert_eq!(asked.lock().unwrap().len(), 0, "the model was not called");
+    // CLIENT-71: each of them is a run that failed
+    assert!(client.metrics().ends_with("\ntoolnexus_run_errors_total 3\n"));
     assert!(client.conversation_store().get("chat").await.unwrap().is_none(), "nothing was saved");
 }
 
