@@ -80,7 +80,7 @@ fn snapshots_share_their_tools() {
     let after = toolkit.register([named("c", ""), named("a", "again"), named("", "")]).snapshot();
     assert_eq!(after.tools().len(), 3);
     assert!(before.tools().iter().zip(after.tools()).all(|(old, new)| std::sync::Arc::ptr_eq(old, new)));
-    assert!(std::ptr::eq(after.get("c").unwrap(), &*after.tools()[2]));
+    assert!(std::sync::Arc::ptr_eq(after.get("c").unwrap(), &after.tools()[2]));
     assert!(before.get("c").is_none() && after.get("").is_none());
 }
 
