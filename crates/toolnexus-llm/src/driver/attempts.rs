@@ -166,7 +166,7 @@ impl<'a> ModelExchange<'a> {
             Reading { client: self.client, started: Instant::now(), model: shaped.model, settled: false };
         match self.attempts(url, shaped.body).await {
             Ok(Answer::Whole(body)) => {
-                let body = match repair_surrogates(&body) {
+                let body = match self.endpoint.hide(repair_surrogates(&body)) {
                     Cow::Borrowed(_) => body,
                     Cow::Owned(repaired) => repaired.into(),
                 };
