@@ -302,11 +302,6 @@ impl Client {
     }
 
     pub(crate) async fn execute(self, execution: Execution) -> Result<RunResult, ClientError> {
-        if execution.streamed
-            && let Some(in_process) = self.inner.in_process
-        {
-            in_process.check_streaming()?;
-        }
         let Execution { cancel, start, .. } = &execution;
         let recording =
             matches!(start, Start::Durable { .. } | Start::Resume { .. }).then(Recording::default);
@@ -361,6 +356,9 @@ impl Client {
         let options = &self.inner.options;
         let Work { execution, recording, tally } = work;
         let Execution { toolkit, events, streamed, data, boundary, start, .. } = execution;
+        if let (true, Some(in_process)) = (streamed, self.inner.in_process) {
+            in_process.check_streaming()?;
+        }
         let begun = match start {
             Start::New { prompt, history, id } => {
                 self.begin(prompt, history, id, &toolkit, String::new()).await?
