@@ -361,6 +361,9 @@ impl Client {
             in_process.check_streaming()?;
         }
         let Execution { toolkit, events, streamed, data, boundary, start, .. } = execution;
+        if let (true, Some(in_process)) = (streamed, self.inner.in_process) {
+            in_process.check_streaming()?;
+        }
         let begun = match start {
             Start::New { prompt, history, id } => {
                 self.begin(prompt, history, id, &toolkit, String::new()).await?
