@@ -191,7 +191,9 @@ impl Driver {
                     )?,
                 },
                 Step::CallTools(_) | Step::Ask(_) | Step::Wait => {
-                    if let Turn::Halted = self.run_tools(run, again.take().unwrap_or_default()).await? {
+                    // Boxed, so that the future of the whole run stays small.
+                    let turn = Box::pin(self.run_tools(run, again.take().unwrap_or_default()));
+                    if let Turn::Halted = turn.await? {
                         return Ok(Ended::Halted);
                     }
                     self.events.taken().await;
