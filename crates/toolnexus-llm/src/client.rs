@@ -371,13 +371,14 @@ impl Client {
             Start::Durable { prompt, history, id, log, run_id } => {
                 check_run_id(&run_id)?;
                 let begun = self.begin(prompt, history, id, &toolkit, run_id.clone()).await?;
-                log.append(&run_id, 0, &begun.events).await.map_err(|error| exists(error, &run_id))?;
+                let written = Box::pin(log.append(&run_id, 0, &begun.events));
+                written.await.map_err(|error| exists(error, &run_id))?;
                 Begun { recorder: Some(Recorder::new(log, run_id, 1)), ..begun }
             }
             Start::Resume { log, run_id, answer, in_doubt } => {
                 let resolves = Resolver::of(options, &toolkit).is_some();
                 let resumed = Resumption { log, run_id, answer, in_doubt, resolves };
-                match resumed.take_up(options, &toolkit).await? {
+                match Box::pin(resumed.take_up(options, &toolkit)).await? {
                     TakenUp::Over(result) => {
                         events.tell_done(&result);
                         return Ok(*result);

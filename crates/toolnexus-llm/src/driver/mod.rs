@@ -214,7 +214,7 @@ impl Driver {
                 recorder.note(finished);
             }
         }
-        recorder.save().await.map_err(ClientError::RunLog)
+        Box::pin(recorder.save()).await.map_err(ClientError::RunLog)
     }
 
     /// Takes an event, and notes it for the log of a durable run.
@@ -232,7 +232,8 @@ impl Driver {
     /// Writes what happened so far, before something that must not happen unrecorded.
     pub(crate) async fn save(&self) -> Result<(), ClientError> {
         match &self.recorder {
-            Some(recorder) => recorder.save().await.map_err(ClientError::RunLog),
+            // Boxed: most runs have no log, and the future of a run is moved around.
+            Some(recorder) => Box::pin(recorder.save()).await.map_err(ClientError::RunLog),
             None => Ok(()),
         }
     }
