@@ -355,11 +355,6 @@ impl Client {
     async fn load_and_drive(&self, work: Work, cancel: CancellationToken) -> Result<RunResult, ClientError> {
         let options = &self.inner.options;
         let Work { execution, recording, tally } = work;
-        if execution.streamed
-            && let Some(in_process) = self.inner.in_process
-        {
-            in_process.check_streaming()?;
-        }
         let Execution { toolkit, events, streamed, data, boundary, start, .. } = execution;
         if let (true, Some(in_process)) = (streamed, self.inner.in_process) {
             in_process.check_streaming()?;
