@@ -287,9 +287,9 @@ Output:
   `tool_result`, `pending`, and last `done` or `error`.
 
 Runs that survive:
-  --durable DIR writes every step to a file in DIR first (made if it is not there; for your eyes only).
-  When the run fails, waits for an answer or loses its process, `toolnexus runs resume ID` goes on with
-  it. TOOLNEXUS_RUNS stands for --durable, also for `toolnexus runs`: see `toolnexus help runs`.
+  --durable DIR writes every step to a file in DIR first (made if it is not there, readable by you
+  alone). When the run fails, waits for an answer or loses its process, `toolnexus runs resume ID`
+  goes on with it. TOOLNEXUS_RUNS stands for --durable, also for the commands of `toolnexus runs`.
 
 {}",
         provider::HELP,

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_excerpt_says_what_it_leaves_out() {
-        assert_eq!(excerpt("a\n  bcdef\nc\nd", 2, 5), ["a", "  bc…", "… 2 more lines"]);
+        assert_eq!(excerpt("a\n  bcdef\nc\nd", 2, 5), ["a", "  bc…", "… 2 lines more"]);
         assert_eq!(excerpt("a", 2, 5), ["a"]);
     }
 

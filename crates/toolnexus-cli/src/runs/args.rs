@@ -28,8 +28,8 @@ States:
 
     /// Show a run: what was asked, said, called and answered
     #[command(after_help = "\
-The numbers are those of the run's events: `toolnexus runs fork ID NEW_ID --at 3` begins another run with
-the first three. With --json, stdout has the events as they are stored, one a line.")]
+The numbers are those of the run's events: `toolnexus runs fork ID NEW_ID --at 3` begins another run
+with the first three. With --json, stdout has the events as they are stored, one a line.")]
     Show(ShowArgs),
 
     /// Go on with a run where it stopped
@@ -54,6 +54,12 @@ Output and exit codes are those of `toolnexus run`.")]
     Resume(Box<ResumeArgs>),
 
     /// Begin another run with the first events of one
+    #[command(after_help = "\
+Example:
+  toolnexus runs fork ID again --at 2
+  toolnexus runs resume again
+
+A run can be forked wherever no tool runs. The one it comes from stays as it is.")]
     Fork(ForkArgs),
 
     /// Delete a run

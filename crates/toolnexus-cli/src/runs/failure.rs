@@ -21,6 +21,17 @@ pub(crate) fn of_log_error(error: &RunLogError, flag: &str) -> Failure {
                  `toolnexus runs show {run_id}{flag}` tells how it stands"
             ),
         ),
+        RunLogError::Corrupt { path, line } => {
+            let run_id = path.file_stem().unwrap_or_default().display();
+            Failure::new(
+                Exit::Failed,
+                format!(
+                    "line {line} of {} is damaged: restore the file, or remove the run with \
+                     `toolnexus runs remove {run_id}{flag}`",
+                    path.display()
+                ),
+            )
+        }
         other => Failure::new(Exit::Failed, other.to_string()),
     }
 }
