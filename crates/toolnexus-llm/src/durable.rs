@@ -174,10 +174,9 @@ pub enum DurableError {
         /// The style of the client.
         client: Style,
     },
-    /// A run cannot be forked in the midst of a turn's tool calls.
-    #[error(
-        "the run cannot be forked at event {at}, where tools are running: the nearest place is {nearest}"
-    )]
+    /// A run cannot be forked in the midst of a step: where tools run, or between what a hook replaced
+    /// for a model call and the model's answer.
+    #[error("the run cannot be forked at event {at}, in the midst of a step: the nearest place is {nearest}")]
     NotABoundary {
         /// The place that was asked for.
         at: u64,
@@ -277,8 +276,8 @@ impl Client {
     /// first.
     ///
     /// # Errors
-    /// [`DurableError::NotABoundary`] when tools are running at that place, [`DurableError::Exists`],
-    /// and what the log reports.
+    /// [`DurableError::NotABoundary`] when tools are running at that place or a model call is being
+    /// prepared, [`DurableError::Exists`], and what the log reports.
     pub async fn fork(
         &self,
         log: &Arc<dyn RunLog>,
@@ -360,7 +359,7 @@ pub(crate) fn exists(error: RunLogError, run_id: &str) -> ClientError {
     }
 }
 
-/// The number of events nearest to `at` after which no call is running.
+/// The number of events nearest to `at` after which no step is under way.
 fn nearest_boundary(events: &[RunEvent], at: u64) -> Result<u64, ClientError> {
     let mut run = Run::replay(events.iter().take(1))?;
     let mut nearest = 1;
@@ -368,7 +367,8 @@ fn nearest_boundary(events: &[RunEvent], at: u64) -> Result<u64, ClientError> {
     for event in events.iter().skip(1) {
         run.apply(event)?;
         len += 1;
-        if !run.has_running_calls() && at.abs_diff(len) < at.abs_diff(nearest) {
+        let asks_model = matches!(event, RunEvent::MessagesReplaced { .. } | RunEvent::ToolsReplaced { .. });
+        if !asks_model && !run.has_running_calls() && at.abs_diff(len) < at.abs_diff(nearest) {
             nearest = len;
         }
     }
