@@ -16,6 +16,8 @@ pub(crate) struct Case {
     pub(crate) target: f64,
     /// Runs in one round.
     pub(crate) runs_per_round: usize,
+    /// How many of them are in flight at once.
+    pub(crate) at_once: usize,
     /// What the model server answers.
     pub(crate) script: fn() -> Script,
     /// Makes the work of one run, given the server's base URL.
@@ -32,6 +34,7 @@ pub(crate) fn all() -> Vec<Case> {
             name: "loop",
             target: 1.10,
             runs_per_round: 100,
+            at_once: 1,
             script: two_calls_then_text,
             work: |url| run_over(url, toolkit(2)),
         },
@@ -39,6 +42,7 @@ pub(crate) fn all() -> Vec<Case> {
             name: "loop_200_tools",
             target: 1.15,
             runs_per_round: 50,
+            at_once: 1,
             script: two_calls_then_text,
             work: |url| run_over(url, toolkit(200)),
         },
@@ -46,6 +50,7 @@ pub(crate) fn all() -> Vec<Case> {
             name: "history_1000",
             target: 1.15,
             runs_per_round: 50,
+            at_once: 1,
             script: || Script::always(Reply::openai().text("Noted.").usage(20_000, 2).json()),
             work: history,
         },
@@ -53,8 +58,17 @@ pub(crate) fn all() -> Vec<Case> {
             name: "stream_500",
             target: 0.80,
             runs_per_round: 20,
+            at_once: 1,
             script: || Script::always(Reply::openai().text_deltas(500, 12).usage(20, 500).sse()),
             work: stream,
+        },
+        Case {
+            name: "concurrent_1000",
+            target: 1.15,
+            runs_per_round: 1000,
+            at_once: 1000,
+            script: two_calls_then_text,
+            work: |url| run_over(url, toolkit(2)),
         },
     ]
 }
@@ -75,12 +89,14 @@ fn two_calls_then_text() -> Script {
         .usage(120, 30)
         .json();
     let text = Reply::openai().text("It is 33 degrees in Chennai and 29 in Kochi.").usage(180, 20).json();
-    Script::respond_with(
-        move |request| if request.index().is_multiple_of(2) { calls.clone() } else { text.clone() },
-    )
+    // The second request of a run brings the results. Runs may be in flight side by side.
+    Script::respond_with(move |request| {
+        let has_results = memchr::memmem::find(request.body(), br#""role":"tool""#).is_some();
+        if has_results { text.clone() } else { calls.clone() }
+    })
 }
 
-fn toolkit(tools: usize) -> Toolkit {
+pub(crate) fn toolkit(tools: usize) -> Toolkit {
     Toolkit::from_tools((0..tools).map(|n| {
         let schema = json!({
             "type": "object",

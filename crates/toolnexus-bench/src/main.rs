@@ -9,6 +9,7 @@
 mod cases;
 mod floor;
 mod measure;
+mod memory;
 mod report;
 
 use clap::Parser;
@@ -17,7 +18,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(version, about)]
 struct Options {
-    /// One JSON object a line: case, runs, cpu_us, floor_cpu_us, ratio, p50_us, rss_mb.
+    /// One JSON object a line: case, runs, cpu_us, floor_cpu_us, ratio, p50_us, rss_mb, kib_per_run.
     #[arg(long)]
     json: bool,
     /// Only the cases whose name contains this.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures::stream::{self, StreamExt as _};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use toolnexus::BoxError;
@@ -27,33 +28,30 @@ pub(crate) struct Row {
     pub(crate) p50_us: f64,
     /// Resident memory of the process after the case, server thread included.
     pub(crate) rss_mb: f64,
+    /// Memory that each run in flight takes, its connection apart; for cases of many at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kib_per_run: Option<f64>,
 }
 
 /// Measures one case.
 pub(crate) async fn measure(case: &Case, rounds: usize) -> Result<Row, BoxError> {
+    let kib_per_run =
+        if case.at_once > 1 { Some(crate::memory::kib_per_run(case.at_once).await?) } else { None };
     let floor_of_recording = record(case).await?;
     let server = ModelServer::start_on_thread((case.script)().without_recording())?;
     let work = (case.work)(server.base_url());
     let floor = Floor::new(&server.origin(), &floor_of_recording)?;
     // The first rounds fill caches and pools.
-    for _ in 0..case.runs_per_round {
-        floor.run().await?;
-        work().await?;
-    }
+    side_by_side(case, || floor.run()).await?;
+    side_by_side(case, &work).await?;
     let runs = case.runs_per_round;
     let (mut cpu, mut floor_cpu, mut ratios, mut walls) = (vec![], vec![], vec![], vec![]);
     for _ in 0..rounds.max(1) {
         let start = thread_cpu();
-        for _ in 0..runs {
-            floor.run().await?;
-        }
+        side_by_side(case, || floor.run()).await?;
         let floor_used = micros(thread_cpu() - start) / as_f64(runs);
         let start = thread_cpu();
-        for _ in 0..runs {
-            let began = Instant::now();
-            work().await?;
-            walls.push(micros(began.elapsed()));
-        }
+        walls.extend(side_by_side(case, &work).await?);
         let used = micros(thread_cpu() - start) / as_f64(runs);
         ratios.push(used / floor_used);
         cpu.push(used);
@@ -67,7 +65,32 @@ pub(crate) async fn measure(case: &Case, rounds: usize) -> Result<Row, BoxError>
         ratio: round(median(ratios), 1000.0),
         p50_us: round(median(walls), 10.0),
         rss_mb: round(resident_mb(), 10.0),
+        kib_per_run: kib_per_run.map(|kib| round(kib, 10.0)),
     })
+}
+
+/// One round: as many runs as the case has, as many at once as it says. Gives the wall time of each.
+async fn side_by_side<F, Fut>(case: &Case, run: F) -> Result<Vec<f64>, BoxError>
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = Result<(), BoxError>>,
+{
+    let timed = || async {
+        let began = Instant::now();
+        run().await.map(|()| micros(began.elapsed()))
+    };
+    let mut walls = Vec::with_capacity(case.runs_per_round);
+    if case.at_once == 1 {
+        for _ in 0..case.runs_per_round {
+            walls.push(timed().await?);
+        }
+        return Ok(walls);
+    }
+    let mut flying = stream::iter(0..case.runs_per_round).map(|_| timed()).buffer_unordered(case.at_once);
+    while let Some(wall) = flying.next().await {
+        walls.push(wall?);
+    }
+    Ok(walls)
 }
 
 /// The requests of one run, as they went over the wire.
@@ -82,7 +105,7 @@ fn thread_cpu() -> Duration {
     Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }
 
-fn resident_mb() -> f64 {
+pub(crate) fn resident_mb() -> f64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|text| text.split_whitespace().nth(1)?.parse::<f64>().ok());
@@ -103,6 +126,6 @@ fn round(value: f64, by: f64) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts here are small")]
-fn as_f64(n: usize) -> f64 {
+pub(crate) fn as_f64(n: usize) -> f64 {
     n as f64
 }

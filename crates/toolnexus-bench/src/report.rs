@@ -28,8 +28,9 @@ impl Report {
             return;
         }
         let verdict = if row.ratio > target { "  over target" } else { "" };
+        let memory = row.kib_per_run.map(|kib| format!("  {kib} KiB per run")).unwrap_or_default();
         println!(
-            "{:<16} {:>7} {:>10.1} {:>12.1} {:>7.3} {:>7.2} {:>10.1} {:>7.1}{verdict}",
+            "{:<16} {:>7} {:>10.1} {:>12.1} {:>7.3} {:>7.2} {:>10.1} {:>7.1}{verdict}{memory}",
             row.case, row.runs, row.cpu_us, row.floor_cpu_us, row.ratio, target, row.p50_us, row.rss_mb
         );
     }

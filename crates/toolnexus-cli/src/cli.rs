@@ -10,6 +10,7 @@ use toolnexus::Style;
 
 use crate::exit::{self, Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::runs::{self, RunsCommand};
 use crate::screen::{Paint, Screen};
 use crate::{demo, list, logging, models, provider, run};
 
@@ -54,6 +55,17 @@ enum Command {
     /// The answer goes to stdout, everything else to stderr.
     #[command(after_long_help = run_help())]
     Run(RunArgs),
+
+    /// Look at runs that were written down, and go on with them
+    ///
+    /// `toolnexus run --durable DIR` writes every step of a run to a file in DIR before it is taken. So a run
+    /// survives the end of its process, and an answer may come days later. DIR is given to each command
+    /// with --durable, or once for all in TOOLNEXUS_RUNS.
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Runs {
+        #[command(subcommand)]
+        command: RunsCommand,
+    },
 
     /// List the tools that `run` would give a model
     #[command(after_help = "\
@@ -185,6 +197,12 @@ pub(crate) struct RunArgs {
     /// Print events instead of the answer: one JSON object a line
     #[arg(long, help_heading = "Run")]
     pub(crate) json: bool,
+    /// Write the run down in this directory, so that `toolnexus runs resume` can go on with it
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    pub(crate) durable: Option<PathBuf>,
+    /// The id of the run that is written down, instead of a new one
+    #[arg(long, value_name = "ID", help_heading = "Run")]
+    pub(crate) run_id: Option<String>,
 }
 
 /// `toolnexus models`.
@@ -257,6 +275,7 @@ Examples:
   git diff | toolnexus run - --system \"Review this change in three sentences.\"
   toolnexus run \"Who is on call?\" --mcp ops.json --no-builtins
   toolnexus run \"Say hello\" --base-url http://localhost:11434/v1 --model qwen3
+  toolnexus run \"Tidy up the downloads\" --durable runs
   toolnexus run \"Summarise README.md\" --json | jq -r 'select(.type == \"tool_call\").name'
 
 {}
@@ -267,6 +286,11 @@ Output:
   With --json, stdout has one event a line: first `toolkit`, then `text`, `usage`, `tool_call`,
   `tool_result`, `pending`, and last `done` or `error`.
 
+Runs that survive:
+  --durable DIR writes every step to a file in DIR first (made if it is not there, readable by you
+  alone). When the run fails, waits for an answer or loses its process, `toolnexus runs resume ID`
+  goes on with it. TOOLNEXUS_RUNS stands for --durable, also for the commands of `toolnexus runs`.
+
 {}",
         provider::HELP,
         exit::HELP
@@ -274,7 +298,7 @@ Output:
 }
 
 /// Reads `90`, `90s`, `500ms`, `1.5m` or `2h`.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let hint = "it is a number of seconds, or a number with ms, s, m or h, as in 90 or 5m";
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -323,7 +347,7 @@ pub(crate) fn main() -> ExitCode {
     screen.idle();
     match ended {
         Ok(exit) => exit.into(),
-        Err(Failure { exit, message }) => {
+        Err(Failure { exit, message, advice }) => {
             if matches!(exit, Exit::HungUp | Exit::Interrupted | Exit::Quit | Exit::Terminated) {
                 screen.note(&Paint::stderr().dim(&message));
             } else if !message.is_empty() {
@@ -332,6 +356,9 @@ pub(crate) fn main() -> ExitCode {
                     Paint::stderr().bad("error:"),
                     crate::render::plain_lines(&message)
                 ));
+            }
+            if let Some(advice) = advice {
+                screen.note(&Paint::stderr().dim(&advice));
             }
             exit.into()
         }
@@ -343,6 +370,7 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
     match command {
         Command::Demo => demo::run(screen, &interrupt).await,
         Command::Run(args) => run::run(args, screen, &interrupt).await,
+        Command::Runs { command } => runs::carry_out(command, screen, &interrupt).await,
         Command::Tools { sources, json, schema } => {
             let form = match (json, schema) {
                 (true, _) => list::Form::Json,

@@ -59,11 +59,13 @@ impl From<Exit> for ExitCode {
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
+    /// What to do now, on a line of its own.
+    pub(crate) advice: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Failure { exit, message: message.into() }
+        Failure { exit, message: message.into(), advice: None }
     }
 
     /// Something the user wrote cannot be used.

@@ -1,9 +1,12 @@
 //! The `toolnexus` command.
 //!
-//! `cli` reads the command line and carries it out: `run`, `demo`, `list` and `models` are the commands.
-//! `provider` chooses a model, `loading` builds the toolkit, `session` drives a run, `render` shows
-//! it, `model_failure` explains what the model could not do. `screen` is the only place that writes to stdout and stderr, `exit` has the exit codes.
+//! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list` and `models` are the
+//! commands. `provider` chooses a model, `loading` builds the toolkit, `session` drives a run, `render` shows
+//! it, `model_failure` explains what the model could not do. `person` asks at the terminal, `answer` reads
+//! what somebody answers. `screen` is the only place that writes to stdout and stderr, `exit` has the exit
+//! codes.
 
+mod answer;
 mod cli;
 mod demo;
 mod exit;
@@ -18,6 +21,7 @@ mod prompt;
 mod provider;
 mod render;
 mod run;
+mod runs;
 mod screen;
 mod session;
 mod timing;

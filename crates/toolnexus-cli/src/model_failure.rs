@@ -5,6 +5,7 @@ use toolnexus::client::ProviderError;
 
 use crate::exit::{Exit, Failure, timed_out};
 use crate::provider::Choice;
+use crate::runs;
 
 /// The library's error in the words of the command. `attempts` is how often the last call was tried.
 pub(crate) fn of_client_error(error: &ClientError, choice: &Choice, attempts: u32) -> Failure {
@@ -18,6 +19,8 @@ pub(crate) fn of_client_error(error: &ClientError, choice: &Choice, attempts: u3
         ClientError::Provider(error) => failed(refused(error, &model, choice, attempts)),
         ClientError::Transport { source, .. } => failed(cut_off(&source.to_string(), &model, attempts)),
         ClientError::InvalidResponse(text) => failed(unreadable(text, &model)),
+        ClientError::RunLog(error) => runs::of_log_error(error, ""),
+        ClientError::Durable(error) => runs::of_durable_error(error, ""),
         other => failed(other.to_string()),
     }
 }

@@ -12,6 +12,8 @@ use crate::interrupt::Interrupt;
 use crate::model_failure::of_client_error;
 use crate::provider::Choice;
 use crate::render::Render;
+use crate::runs::Recorded;
+use crate::screen::Screen;
 
 /// How often the last failed call of the model was tried. Clones share the number.
 #[derive(Clone, Default)]
@@ -45,12 +47,36 @@ pub(crate) async fn drive(
             Err(ClientError::Cancelled) => return Err(interrupt.failure()),
             Err(error) => return Err(of_client_error(&error, choice, attempts.0.load(Ordering::Relaxed))),
         };
-        render.event(&event)?;
+        if let Err(error) = render.event(&event) {
+            // A run that is dropped says nothing to its log; one that is cancelled does.
+            interrupt.token().cancel();
+            while stream.next().await.is_some() {}
+            return Err(error.into());
+        }
         if let StreamEvent::Done { result } = event {
             return Ok(*result);
         }
     }
     Err(Failure::new(Exit::Failed, "the run ended without a result"))
+}
+
+/// Tells the renderer of a failure.
+pub(crate) fn tell_failure(ended: Result<Exit, Failure>, render: &mut dyn Render) -> Result<Exit, Failure> {
+    if let Err(failure) = &ended
+        && failure.exit != Exit::StdoutClosed
+    {
+        // The failure itself is the news, also when nobody reads stdout any more.
+        let _ = render.failure(failure);
+    }
+    ended
+}
+
+/// What is left to say of a durable run that came to an end, and its exit code.
+pub(crate) fn conclude(result: &RunResult, recorded: &Recorded, screen: &Screen) -> Exit {
+    if result.status == RunStatus::Pending {
+        screen.note(&screen.paint().dim(&recorded.how_to_answer(result.open_requests.len())));
+    }
+    exit_of(result)
 }
 
 /// The exit code of a run that came to an end.
@@ -75,6 +101,7 @@ mod tests {
     use toolnexus_testkit::model::{ModelServer, Reply, Script};
 
     use crate::provider::Key;
+    use crate::runs::TakenUp;
 
     /// Keeps the events.
     #[derive(Default)]
@@ -86,6 +113,9 @@ mod tests {
         }
         fn event(&mut self, event: &StreamEvent) -> std::io::Result<()> {
             self.0.push(event.clone());
+            Ok(())
+        }
+        fn recorded(&mut self, _: &Recorded, _: Option<&TakenUp<'_>>) -> std::io::Result<()> {
             Ok(())
         }
         fn failure(&mut self, _: &Failure) -> std::io::Result<()> {

@@ -5,12 +5,13 @@
 mod common;
 
 use std::fs::{File, OpenOptions};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
-use common::{Place, run_args, soon};
+use common::{Place, run_args, soon, suspended, write_run};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::json;
 use tokio::process::Child;
+use toolnexus_testkit::mcp::{FixtureTool, McpFixture};
 use toolnexus_testkit::model::{Gate, ModelServer, Reply, Script};
 
 /// A terminal and the command on it.
@@ -106,6 +107,54 @@ async fn an_answer_appears_as_it_is_written() {
     let (rest, code) = terminal.end(&place).await;
     assert_eq!(code, 0);
     assert!(rest.starts_with("lo\n"), "{rest:?}");
+}
+
+/// Reads the screen until it shows `wanted`.
+async fn shown(terminal: &Terminal, wanted: &'static str) {
+    let mut watched = terminal.screen.try_clone().unwrap();
+    let reader = tokio::task::spawn_blocking(move || {
+        let mut seen = Vec::new();
+        let mut piece = [0; 256];
+        while !console::strip_ansi_codes(&String::from_utf8_lossy(&seen)).contains(wanted) {
+            let read = watched.read(&mut piece).unwrap();
+            seen.extend_from_slice(&piece[..read]);
+        }
+    });
+    soon(reader).await.unwrap();
+}
+
+// RUN-21, RUN-23: in a terminal an open question of a stored run is asked, and its answer is the same again
+#[tokio::test]
+async fn a_run_that_waits_is_answered_at_the_terminal() {
+    let find = McpFixture::new().tool(FixtureTool::text("find", "42")).server_json().unwrap();
+    let place = Place::new().env("TERM", "xterm").servers([("docs", find)]);
+    let server = ModelServer::start(Script::always(Reply::openai().text("thanks"))).await.unwrap();
+    let base_url = server.base_url();
+    write_run(&place, "input", &suspended("input", json!({})));
+    // A question about a call that was running when the process ended.
+    write_run(&place, "doubt", &suspended("input", json!({}))[..2]);
+    for (run_id, asked, typed, logged) in [
+        ("input", "your answer (empty to decline): ", "Zurich\n", r#""data":{"output":"Zurich"}"#),
+        ("doubt", "y to run it again, n to leave it: ", "no\n", r#""ok":false,"reason":"declined""#),
+    ] {
+        let args =
+            ["runs", "resume", run_id, "--durable", "runs", "--in-doubt", "ask", "--base-url", &base_url];
+        let mut terminal = Terminal::run(&place, &args);
+        shown(&terminal, asked).await;
+        terminal.screen.write_all(typed.as_bytes()).unwrap();
+        let (seen, code) = terminal.end(&place).await;
+        assert_eq!(code, 0, "{seen}");
+        let plain = console::strip_ansi_codes(&seen).into_owned();
+        assert!(plain.contains("thanks\n\ndone · 2 turns"), "{plain:?}");
+        let log = std::fs::read_to_string(place.path().join(format!("runs/{run_id}.jsonl"))).unwrap();
+        assert!(log.contains(logged), "{log}");
+        // The stored answer is shown too, though nobody writes it now.
+        let (seen, code) = Terminal::run(&place, &args).end(&place).await;
+        assert_eq!(code, 0, "{seen}");
+        let plain = console::strip_ansi_codes(&seen).into_owned();
+        assert!(plain.starts_with(&format!("run {run_id} in runs\nthanks\n")), "{plain:?}");
+    }
+    assert_eq!(server.request_count(), 2);
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@
 //! hooks, events, transcripts, stores and tools see it. What the session does with the text is its own
 //! affair: this crate knows nothing of it.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use bytes::Bytes;
 use serde_json::Value;
 use toolnexus_core::{Style, ToolResult};
@@ -44,35 +46,59 @@ pub trait BoundarySession: Send {
     fn note_result(&mut self, call: &ModelCall, result: &ToolResult);
 }
 
-/// The session of a run, and the tools it encoded last.
-pub(crate) struct Boundary {
+/// The session of a run, which the parts of the run use in turn.
+pub(crate) struct Boundary(Mutex<Open>);
+
+struct Open {
     session: Box<dyn BoundarySession>,
+    /// The serialised tools array that was encoded last, and what it became.
     tools: Option<(Bytes, Option<Bytes>)>,
 }
 
 impl Boundary {
     pub(crate) fn new(session: Box<dyn BoundarySession>) -> Self {
-        Boundary { session, tools: None }
+        Boundary(Mutex::new(Open { session, tools: None }))
     }
 
-    pub(crate) fn session(&mut self) -> &mut dyn BoundarySession {
-        &mut *self.session
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn encode_messages(&self, system: &str, messages: &Transcript) -> (String, Transcript) {
+        self.open().session.encode_messages(system, messages)
     }
 
     /// The serialised tools array, encoded once as long as it stays the same; `None` when nothing is left
     /// of it.
-    pub(crate) fn encode_tools(&mut self, tools: &Bytes) -> Option<Bytes> {
-        if let Some((plain, encoded)) = &self.tools
+    pub(crate) fn encode_tools(&self, tools: &Bytes) -> Option<Bytes> {
+        let open = &mut *self.open();
+        if let Some((plain, encoded)) = &open.tools
             && plain == tools
         {
             return encoded.clone();
         }
         // The array is the client's own JSON.
         let list: Vec<Value> = serde_json::from_slice(tools).unwrap_or_default();
-        let list = self.session.encode_tools(list);
+        let list = open.session.encode_tools(list);
         let encoded = (!list.is_empty()).then(|| Bytes::from(Value::Array(list).to_string()));
-        self.tools = Some((tools.clone(), encoded.clone()));
+        open.tools = Some((tools.clone(), encoded.clone()));
         encoded
+    }
+
+    pub(crate) fn decode(&self, answer: ModelAnswer) -> ModelAnswer {
+        self.open().session.decode(answer)
+    }
+
+    pub(crate) fn decode_text(&self, piece: &str) -> String {
+        self.open().session.decode_text(piece)
+    }
+
+    pub(crate) fn flush_text(&self) -> String {
+        self.open().session.flush_text()
+    }
+
+    pub(crate) fn note_result(&self, call: &ModelCall, result: &ToolResult) {
+        self.open().session.note_result(call, result);
     }
 }
 

@@ -289,24 +289,19 @@ impl Client {
         };
         let span = exchange.span();
         let call = async {
-            let (answer, reading) = exchange.call_with(body).await?.into_parts();
+            let (answer, reading) = exchange.call_with(body).await?;
             let Answer::Whole(body) = answer else { return Err(endpoint.unreadable("it is a stream", b"")) };
             let read = serde_json::from_slice::<Value>(&body)
                 .map_err(|error| endpoint.unreadable(&format!("it is not JSON ({error})"), &body));
             let reported = wire(self.inner.options.style).decode(&body, 0).ok();
-            reading.settle(read, |_| {
-                reported.map(|answer| (answer.usage, answer.finish_reason)).unwrap_or_default()
-            })
+            let usage =
+                |_: &Value| reported.map(|answer| (answer.usage, answer.finish_reason)).unwrap_or_default();
+            reading.settle(read, usage).map(|(answer, _model)| answer)
         };
         call.instrument(span).await
     }
 
     pub(crate) async fn execute(self, execution: Execution) -> Result<RunResult, ClientError> {
-        if execution.streamed
-            && let Some(in_process) = self.inner.in_process
-        {
-            in_process.check_streaming()?;
-        }
         let Execution { cancel, start, .. } = &execution;
         let recording =
             matches!(start, Start::Durable { .. } | Start::Resume { .. }).then(Recording::default);
@@ -361,6 +356,9 @@ impl Client {
         let options = &self.inner.options;
         let Work { execution, recording, tally } = work;
         let Execution { toolkit, events, streamed, data, boundary, start, .. } = execution;
+        if let (true, Some(in_process)) = (streamed, self.inner.in_process) {
+            in_process.check_streaming()?;
+        }
         let begun = match start {
             Start::New { prompt, history, id } => {
                 self.begin(prompt, history, id, &toolkit, String::new()).await?
@@ -368,13 +366,14 @@ impl Client {
             Start::Durable { prompt, history, id, log, run_id } => {
                 check_run_id(&run_id)?;
                 let begun = self.begin(prompt, history, id, &toolkit, run_id.clone()).await?;
-                log.append(&run_id, 0, &begun.events).await.map_err(|error| exists(error, &run_id))?;
+                let written = Box::pin(log.append(&run_id, 0, &begun.events));
+                written.await.map_err(|error| exists(error, &run_id))?;
                 Begun { recorder: Some(Recorder::new(log, run_id, 1)), ..begun }
             }
             Start::Resume { log, run_id, answer, in_doubt } => {
                 let resolves = Resolver::of(options, &toolkit).is_some();
                 let resumed = Resumption { log, run_id, answer, in_doubt, resolves };
-                match resumed.take_up(options, &toolkit).await? {
+                match Box::pin(resumed.take_up(options, &toolkit)).await? {
                     TakenUp::Over(result) => {
                         events.tell_done(&result);
                         return Ok(Ended { result: *result, driven: false });
@@ -390,7 +389,7 @@ impl Client {
             recording.begin(recorder);
         }
         let boundary = boundary.as_ref().or(options.boundary.as_ref());
-        let boundary = boundary.map(|boundary| Mutex::new(Boundary::new(boundary.open(options.style))));
+        let boundary = boundary.map(|boundary| Boundary::new(boundary.open(options.style)));
         let driver = Driver {
             client: Arc::clone(&self.inner),
             resolver: Resolver::of(options, &toolkit),

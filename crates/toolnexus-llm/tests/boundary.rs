@@ -5,23 +5,21 @@ mod support;
 
 use std::sync::Arc;
 
-use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::boundary::{FORGED, Handles, REJECTION, decoded, is_encoded, is_plain};
+use support::boundary::{FORGED, Handles, REJECTION, is_encoded, is_plain};
 use support::double::{Answer, Double};
 use support::hooks::{Seen, Watch, answering, calling, outputs, result_texts};
 use support::tools::{asking, fixed, object, recorded};
-use support::{
-    CONTENT_STYLES, MetricLog, Mode, deltas, done, drain, every_way, kinds, options, reply, server, within,
-};
+use support::{CONTENT_STYLES, MetricLog, Mode, done, drain, every_way, options, reply, server, within};
 use toolnexus_core::{BoxFuture, Tool, ToolResult, Toolkit};
 use toolnexus_llm::http::{HttpRequest, HttpResponse, HttpTransport, TransportError};
 use toolnexus_llm::run::{ModelAnswer, ModelCall};
+use toolnexus_llm::run_log::{MemoryRunLog, RunLog};
 use toolnexus_llm::translate::TranslateRequest;
 use toolnexus_llm::{
-    AfterToolEvent, AskOptions, BeforeLlmEvent, BeforeToolEvent, BoundarySession, ClientOptions, Hooks,
-    LlmOverride, MetricEvent, ModelBoundary, PromptCacheOptions, RunOptions, RunStatus, StreamOptions, Style,
-    ToolOverride, ToolTierOptions, Transcript, create_client,
+    AfterToolEvent, BeforeLlmEvent, BeforeToolEvent, BoundarySession, ClientOptions, Hooks, LlmOverride,
+    ModelBoundary, PromptCacheOptions, ResumeOptions, RunDurableOptions, RunOptions, RunStatus,
+    StreamOptions, Style, ToolOverride, ToolTierOptions, Transcript, create_client,
 };
 use toolnexus_testkit::model::ModelReply;
 
@@ -234,70 +232,6 @@ async fn a_rejected_call_does_not_run() {
         let tool = |is_error: bool| json!({"event": "tool", "tool": "lookup", "source": "native", "is_error": is_error, "pending": false});
         assert_eq!(metrics.of("tool"), [tool(true), tool(false)]);
         assert_eq!(boundary.results.all().len(), 2);
-    }
-}
-
-// CLIENT-148, CLIENT-116: pieces are decoded as they come, held back where undecided, flushed before `usage`
-#[tokio::test]
-async fn streamed_text_is_decoded_piece_by_piece() {
-    for style in support::STYLES {
-        let server = server([reply(style).deltas(["se", "e h", "#", "1; x", "fn_1", " h"])]).await;
-        let client = create_client(ClientOptions {
-            boundary: Some(Handles::new()),
-            ..options(style, server.base_url())
-        });
-        let (events, error) = within(drain(client.stream("hi", &Toolkit::default()))).await;
-        assert!(error.is_none());
-        // `#` decides nothing and is no event; the last `h` was none after all.
-        assert_eq!(deltas(&events), ["se", "e ", "https://real/1 x", "lookup", " ", "h"], "{style:?}");
-        let kinds = kinds(&events);
-        assert_eq!(kinds[5..], ["text", "usage", "done"]);
-        assert_eq!(done(&events).text, "see https://real/1 xlookup h");
-    }
-}
-
-// CLIENT-148, CLIENT-128: a function that wants the text alone gets the same
-#[tokio::test]
-async fn on_text_gets_decoded_text() {
-    let style = Style::OpenAI;
-    let server = server([reply(style).deltas(["h#", "1;", "h"])]).await;
-    let client =
-        create_client(ClientOptions { boundary: Some(Handles::new()), ..options(style, server.base_url()) });
-    let pieces = Seen::new();
-    let kept = pieces.clone();
-    let options = AskOptions {
-        on_text: Some(Arc::new(move |text: &str| kept.push(text.to_owned()))),
-        ..Default::default()
-    };
-    within(client.ask_with("hi", &Toolkit::default(), "", options)).await.unwrap();
-    assert_eq!(pieces.all(), ["https://real/1", "h"]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    // CLIENT-148: however a stream is cut, its deltas are the decoded text
-    #[test]
-    fn the_cuts_of_a_stream_do_not_matter(pieces in proptest::collection::vec("(h|#|1|;|h#1;|fn_1|fn_|é| ){0,3}", 1..8)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let events = runtime.block_on(async {
-            let mut body = String::new();
-            for piece in &pieces {
-                body += &format!("data: {}\n\n", json!({"choices": [{"delta": {"content": piece}}]}));
-            }
-            let double = Double::new([Answer::pieces([Ok(body + "data: [DONE]\n\n")])]);
-            let client = create_client(ClientOptions {
-                boundary: Some(Handles::new()),
-                ..double.options(Style::OpenAI)
-            });
-            let (events, error) = drain(client.stream("hi", &Toolkit::default())).await;
-            assert!(error.is_none());
-            events
-        });
-        let whole = decoded(&pieces.concat());
-        prop_assert_eq!(deltas(&events).concat(), whole.clone());
-        prop_assert!(deltas(&events).iter().all(|delta| !delta.is_empty()));
-        prop_assert_eq!(&done(&events).text, &whole);
     }
 }
 
@@ -568,19 +502,40 @@ async fn a_call_inside_call_tool_is_decoded() {
     }
 }
 
-// CLIENT-148: a turn that fails to be read tells nothing of what was held back
+// CLIENT-148: a durable run is logged in plain text, and each resume has a session of its own
 #[tokio::test]
-async fn a_broken_stream_flushes_nothing() {
-    let metrics = MetricLog::default();
-    let chunk = json!({"choices": [{"delta": {"content": "see h#"}}]});
-    let double = Double::new([Answer::pieces([Ok(format!("data: {chunk}\n\n"))])]);
-    let client = create_client(ClientOptions {
-        boundary: Some(Handles::new()),
-        on_metric: Some(metrics.sink()),
-        ..double.options(Style::OpenAI)
-    });
-    let (events, error) = within(drain(client.stream("hi", &Toolkit::default()))).await;
-    assert!(error.is_some());
-    assert_eq!(deltas(&events), ["see "]);
-    assert!(matches!(metrics.all()[0], MetricEvent::Llm { .. }));
+async fn the_log_of_a_durable_run_holds_plain_text() {
+    for style in support::STYLES {
+        let log = Arc::new(MemoryRunLog::default());
+        let boundary = Handles::new();
+        let server = server([
+            reply(style)
+                .tool_call("c1", "fn_1", json!({"url": "h#1;"}))
+                .tool_call("c2", "fn_1", json!({"url": FORGED}))
+                .tool_call("c3", "ask", json!({"about": "h#1;"})),
+            reply(style).text("see h#1;"),
+        ])
+        .await;
+        let client = create_client(ClientOptions {
+            boundary: Some(Arc::<Handles>::clone(&boundary)),
+            ..options(style, server.base_url())
+        });
+        let (tool, record) = lookup();
+        let toolkit = Toolkit::from_tools([tool, asking("ask", "Which city?").0]);
+        let shared: Arc<dyn RunLog> = Arc::<MemoryRunLog>::clone(&log);
+        let options = RunDurableOptions { run_id: "r".into(), ..RunDurableOptions::new(Arc::clone(&shared)) };
+        let paused = within(client.run_durable("what is https://real/1?", &toolkit, options)).await.unwrap();
+        assert_eq!((paused.status, boundary.opened.all().len()), (RunStatus::Pending, 1));
+
+        let id = paused.pending.unwrap().id;
+        let answer = toolnexus_core::Answer { id, ok: true, ..Default::default() };
+        let options = ResumeOptions { answer: Some(answer), ..ResumeOptions::new(shared, "r") };
+        let result = within(client.resume(&toolkit, options)).await.unwrap();
+        assert_eq!(result.text, "see https://real/1");
+        assert_eq!(outputs(&result), ["https://real/1 is https://real/1", REJECTION, "answered: yes"]);
+        assert_eq!((record.count(), boundary.opened.all().len()), (1, 2));
+        let events = json!(log.read("r", 0).await.unwrap()).to_string();
+        assert!(is_plain(&events), "{style:?}: {events}");
+        assert!(server.requests().iter().all(|request| is_encoded(&request.text())));
+    }
 }

@@ -360,7 +360,7 @@ impl<'s> Host<'s> {
                 live(self.client.run_durable("hi", &self.toolkit, options), life, &cancel).await
             } else {
                 let run = Run::replay(&events).expect("the log is a run at any time");
-                assert!(self.log.0.list(RunFilter::default()).await.unwrap().len() > 0);
+                assert!(!self.log.0.list(RunFilter::default()).await.unwrap().is_empty());
                 self.doubted |= run.has_running_calls();
                 let open = run.open_requests();
                 let asked = open.get(self.script.order.min(open.len().saturating_sub(1)));

@@ -6,13 +6,17 @@ mod support;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::hooks::{Seen, Watch, answering, calling, outputs, result_texts, run_tools};
+use support::hooks::{
+    Seen, Veto, Watch, answering, calling, hook_error, outputs, result_texts, run_tools, veto,
+};
 use support::tools::{asking, fixed, object, recorded};
 use support::{MetricLog, STYLES, every_way, options, server, within};
-use tokio::sync::Semaphore;
+use tokio::sync::{Barrier, Semaphore};
 use toolnexus_core::{Answer as RequestAnswer, Request, Tool, ToolResult, Toolkit, WaitFor, pending};
+use toolnexus_llm::run_log::{MemoryRunLog, RunLog};
 use toolnexus_llm::{
-    AfterToolEvent, BeforeToolEvent, ClientOptions, Hooks, RunStatus, ToolOverride, create_client,
+    AfterToolEvent, BeforeToolEvent, ClientOptions, Hooks, ResumeOptions, RunDurableOptions, RunStatus,
+    ToolOverride, create_client,
 };
 
 // CLIENT-54, CLIENT-55, CLIENT-63: a gate that asks; once granted, the tool itself runs
@@ -210,4 +214,119 @@ async fn a_question_does_not_wait_for_hooks_of_later_calls() {
         let result = within(client.run("hi", &toolkit)).await.unwrap();
         assert_eq!(outputs(&result), ["answered: yes", "done"]);
     }
+}
+
+// CLIENT-54, CLIENT-53, CLIENT-55: the same when the answer comes to another process, which has the log
+#[tokio::test]
+async fn a_gate_may_ask_across_processes() {
+    for style in STYLES {
+        let log: Arc<dyn RunLog> = Arc::new(MemoryRunLog::default());
+        let (tool, record) = recorded("deploy", |_, _| ToolResult::success("deployed"));
+        let toolkit = Toolkit::from_tools([tool]);
+        let (watch, watching) = Watch::new();
+        let calls = watch.before_tool.clone();
+        let hooks = watching.with_before_tool(move |event| {
+            calls.push(event);
+            let ask = pending(Request { prompt: "May I?".into(), ..Default::default() });
+            let args = object(json!({"of": "less"}));
+            async { Ok(Some(ToolOverride { args: Some(args), result: Some(ask) })) }
+        });
+        let server = server(calling(style, &["deploy"])).await;
+        let client = || {
+            create_client(ClientOptions { hooks: Some(hooks.clone()), ..options(style, server.base_url()) })
+        };
+        let options = RunDurableOptions { run_id: "r".into(), ..RunDurableOptions::new(Arc::clone(&log)) };
+        let paused = within(client().run_durable("hi", &toolkit, options)).await.unwrap();
+        assert_eq!((paused.status, record.count()), (RunStatus::Pending, 0));
+        assert!(watch.after_tool.all().is_empty());
+
+        let id = paused.pending.unwrap().id;
+        let answer = RequestAnswer { id, ok: true, ..Default::default() };
+        let options = ResumeOptions { answer: Some(answer), ..ResumeOptions::new(log, "r") };
+        let result = within(client().resume(&toolkit, options)).await.unwrap();
+        assert_eq!(outputs(&result), ["deployed"]);
+        assert_eq!(record.args(), [json!({"of": "less"})]);
+        assert_eq!((watch.before_tool.all().len(), watch.after_tool.all().len()), (1, 1));
+    }
+}
+
+// SUSPEND-49, CLIENT-55, CLIENT-116: asked at once, answered in any order, told and hooked once each in call order
+#[tokio::test]
+async fn questions_asked_at_once_have_their_hooks() {
+    for (style, mode) in every_way() {
+        // Every question waits for all of them; the last is answered first.
+        let all_asked = Arc::new(Barrier::new(3));
+        let turn = Arc::new(Semaphore::new(0));
+        let answered = Seen::new();
+        let kept = answered.clone();
+        let wait_for: WaitFor = Arc::new(move |request: Request| {
+            let (all_asked, turn, answered) = (Arc::clone(&all_asked), Arc::clone(&turn), kept.clone());
+            Box::pin(async move {
+                all_asked.wait().await;
+                if request.prompt != "c?" {
+                    turn.acquire().await?.forget();
+                }
+                answered.push(request.prompt.clone());
+                turn.add_permits(1);
+                Ok(RequestAnswer { id: request.id, ok: true, ..Default::default() })
+            })
+        });
+        let (watch, hooks) = Watch::new();
+        let server = server(calling(style, &["a", "b", "c"])).await;
+        let metrics = MetricLog::default();
+        let client = create_client(ClientOptions {
+            hooks: Some(hooks),
+            wait_for: Some(wait_for),
+            concurrent_wait_for: true,
+            on_metric: Some(metrics.sink()),
+            ..options(style, server.base_url())
+        });
+        let toolkit = Toolkit::from_tools(["a", "b", "c"].map(|name| asking(name, &format!("{name}?")).0));
+        let result = mode.execute(&client, &toolkit).await.unwrap();
+        assert_eq!(answered.all()[0], "c?");
+        let names: Vec<_> = result.tool_calls.iter().map(|record| record.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        let mut hooked: Vec<_> = watch.after_tool.all().into_iter().map(|event| event.name).collect();
+        hooked.sort();
+        assert_eq!((hooked, watch.before_tool.all().len()), (vec!["a".into(), "b".into(), "c".into()], 3));
+        let waits = metrics.of("tool").iter().filter(|event| event["pending"] == true).count();
+        assert_eq!((waits, metrics.of("tool").len()), (3, 6));
+    }
+}
+
+// CLIENT-49, CLIENT-56, SUSPEND-49: a hook that fails while questions are open waits for them and is told
+#[tokio::test]
+async fn a_hook_may_fail_while_questions_are_open() {
+    let all_asked = Arc::new(Barrier::new(2));
+    let failed = Arc::new(Semaphore::new(0));
+    let tell = Arc::clone(&failed);
+    let wait_for: WaitFor = Arc::new(move |request: Request| {
+        let (all_asked, failed) = (Arc::clone(&all_asked), Arc::clone(&failed));
+        Box::pin(async move {
+            all_asked.wait().await;
+            // The first is answered at once; its hook fails; then the second is answered.
+            if request.prompt == "b?" {
+                failed.acquire().await?.forget();
+            }
+            Ok(RequestAnswer { id: request.id, ok: true, ..Default::default() })
+        })
+    });
+    let hooks = Hooks::default().with_after_tool(move |event: AfterToolEvent| {
+        let fails = event.name == "a";
+        if fails {
+            tell.add_permits(1);
+        }
+        async move { if fails { Err(veto(1)) } else { Ok(None) } }
+    });
+    let (b, record) = asking("b", "b?");
+    let error = run_tools(vec![asking("a", "a?").0, b], |options| ClientOptions {
+        hooks: Some(hooks),
+        wait_for: Some(wait_for),
+        concurrent_wait_for: true,
+        ..options
+    })
+    .await
+    .unwrap_err();
+    assert_eq!(hook_error(&error), ("after_tool", Some(&Veto(1))));
+    assert_eq!(record.count(), 2, "what was answered ran");
 }

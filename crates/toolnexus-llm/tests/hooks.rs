@@ -11,7 +11,7 @@ use support::hooks::{Seen, Watch, adding, calling, outputs, result_texts};
 use support::tools::{add, echo, fixed, object, recorded};
 use support::{MetricLog, Mode, STYLES, drain, every_way, kinds, options, reply, server, transcript, within};
 use tokio::sync::Barrier;
-use toolnexus_core::{ToolHints, ToolResult, Toolkit, define_tool};
+use toolnexus_core::{ContentPart, ToolHints, ToolResult, Toolkit, define_tool};
 use toolnexus_llm::{
     AfterLlmEvent, AfterToolEvent, BeforeLlmEvent, BeforeToolEvent, ClientOptions, Hooks, LlmOverride,
     RunOptions, RunStatus, StreamEvent, StreamOptions, Style, ToolOverride, Transcript, create_client,
@@ -486,5 +486,26 @@ fn debug_of_hook_values_shows_no_payload() {
     ];
     for text in shown {
         assert!(!text.contains("SECRET"), "{text}");
+    }
+}
+
+// CLIENT-112, CLIENT-50: a refused prompt is taken out also when a hook had dropped what was before it
+#[tokio::test]
+async fn a_refused_prompt_leaves_a_replaced_transcript() {
+    for style in STYLES {
+        let hooks = Hooks::default().with_before_llm(|event: BeforeLlmEvent| async move {
+            let prompt: Vec<_> = event.messages.messages().next_back().cloned().into_iter().collect();
+            Ok(Some(LlmOverride { messages: Some(prompt.into()), ..Default::default() }))
+        });
+        let double = Double::new([]);
+        let client =
+            create_client(ClientOptions { hooks: Some(hooks), max_part_bytes: 1, ..double.options(style) });
+        let history =
+            vec![json!({"role": "user", "content": "a"}), json!({"role": "assistant", "content": "b"})];
+        let options = RunOptions { history: history.into(), ..Default::default() };
+        let image = ContentPart::from_base64("image/png", "AAAAAAAA", None);
+        let result = within(client.run_with(vec![image], &Toolkit::default(), options)).await.unwrap();
+        assert_eq!((result.status, result.limit.as_deref()), (RunStatus::Incomplete, Some("contentPart")));
+        assert_eq!((result.messages.len(), result.turns, double.count()), (0, 0, 0));
     }
 }

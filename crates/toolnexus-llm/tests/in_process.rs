@@ -9,15 +9,17 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt as _;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use support::hooks::Watch;
 use support::tools::{add, asking, echo, object};
-use support::{drain, within};
+use support::{MetricLog, drain, within};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Answer, BoxError, ContentPart, ToolResult, Toolkit};
+use toolnexus_llm::run_log::{MemoryRunLog, RunLog as _};
 use toolnexus_llm::{
     AskOptions, ClientError, ClientOptions, Generate, GenerateStream, InProcessChunk, InProcessOptions,
-    InProcessRequest, InProcessResponse, InProcessToolCall, RunOptions, RunStatus, StreamEvent,
-    StreamOptions, Style, TranslateRequest, Usage, create_in_process_client,
+    InProcessRequest, InProcessResponse, InProcessToolCall, RunDurableOptions, RunOptions, RunStatus,
+    StreamEvent, StreamOptions, Style, TranslateRequest, Usage, create_in_process_client,
 };
 
 const NO_STREAM: &str = "toolnexus: create_in_process_client does not support streaming — generate returns a complete answer. Use the non-streaming run, or supply an http_client that streams.";
@@ -245,6 +247,8 @@ async fn every_way_to_stream_is_refused_before_anything_happens() {
     assert_eq!(error.to_string(), NO_STREAM);
     assert_eq!(told.load(Ordering::Relaxed), 0);
     assert_eq!(asked.lock().unwrap().len(), 0, "the model was not called");
+    // CLIENT-71: each of them is a run that failed
+    assert!(client.metrics().ends_with("\ntoolnexus_run_errors_total 3\n"));
     assert!(client.conversation_store().get("chat").await.unwrap().is_none(), "nothing was saved");
 }
 
@@ -315,6 +319,51 @@ async fn translation_works() {
     let result = client.translate(request).await.unwrap();
     assert_eq!(result.text, "hi");
     assert_eq!(asked.lock().unwrap()[0].messages, [json!({"role": "user", "content": "hello"})]);
+}
+
+// CLIENT-136: hooks and metrics see what they see over a network
+#[tokio::test]
+async fn hooks_and_metrics_work() {
+    let usage = Usage { prompt_tokens: 11, completion_tokens: 4, ..Default::default() };
+    let call = calls([InProcessToolCall::new("add", json!({"a": 2, "b": 3}))]);
+    let (generate, _) = scripted([InProcessResponse { usage: Some(usage), ..call }, "five".into()]);
+    let (watch, hooks) = Watch::new();
+    let metrics = MetricLog::default();
+    let client = create_in_process_client(in_process(
+        generate,
+        ClientOptions { hooks: Some(hooks), on_metric: Some(metrics.sink()), ..options() },
+    ));
+    let toolkit = Toolkit::from_tools([add()]);
+    client.run("2+3?", &toolkit).await.unwrap();
+    let expected = ["before_llm", "after_llm", "before_tool", "after_tool", "before_llm", "after_llm"];
+    assert_eq!(watch.order.all(), expected);
+    let told = metrics.timeless();
+    let kinds: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["llm", "tool", "llm", "run"]);
+    assert_eq!(told[0]["model"], "local");
+    assert_eq!((&told[0]["prompt_tokens"], &told[3]["total_tokens"]), (&json!(11), &json!(15)));
+
+    // Its answers are used up; a run that cannot stream is a run too.
+    let failed = client.run("again", &toolkit).await.unwrap_err().to_string();
+    let (_, refused) = drain(client.stream("again", &toolkit)).await;
+    let errors: Vec<_> = metrics.of("run").into_iter().skip(1).map(|run| run["error"].clone()).collect();
+    assert_eq!(errors, [json!(failed), json!(refused.unwrap().to_string())]);
+}
+
+// CLIENT-135, CLIENT-136: durable runs go through it, and their streams are refused before anything
+// is written
+#[tokio::test]
+async fn durable_runs_work_and_their_streams_are_refused() {
+    let (generate, _) = scripted(["hi".into()]);
+    let client = create_in_process_client(in_process(generate, options()));
+    let log = Arc::new(MemoryRunLog::default());
+    let named = |id: &str| RunDurableOptions { run_id: id.into(), ..RunDurableOptions::new(log.clone()) };
+    let toolkit = Toolkit::default();
+    let stream = client.stream_durable("hi", &toolkit, named("streamed"));
+    let (events, error) = drain(stream).await;
+    assert_eq!((events.len(), error.unwrap().to_string().as_str()), (0, NO_STREAM));
+    assert!(log.read("streamed", 0).await.is_err(), "there is no such run");
+    assert_eq!(client.run_durable("hi", &toolkit, named("whole")).await.unwrap().text, "hi");
 }
 
 // CLIENT-1, CLIENT-136: a model is required, as everywhere

@@ -1,28 +1,18 @@
 //! What a program says aloud, kept for a test.
-//!
-//! One listener is installed for the whole process, when the first test listens; what a thread logs
-//! is kept with that thread. A listener that came and went with each test would miss places in the
-//! code that other threads met while nobody listened: `tracing` remembers those as uninteresting.
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::marker::PhantomData;
-use std::sync::Once;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use tracing::Dispatch;
 use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-
-thread_local! {
-    /// `None` while nobody listens on this thread.
-    static HEARD: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
-}
 
 /// The warnings that toolnexus crates log on this thread, from [`Warnings::listen`] until this is
 /// dropped. Work on other threads is not heard, so use it with a current-thread runtime.
 ///
-/// Each is its message, then its other fields as ` name=value`.
-///
-/// A subscriber that the test sets for its own thread hides it.
+/// Each is its message, then its other fields as ` name=value`. Meanwhile no other subscriber hears
+/// this thread.
 ///
 /// ```
 /// use toolnexus_testkit::warnings::Warnings;
@@ -32,33 +22,33 @@ thread_local! {
 /// assert_eq!(warnings.take(), ["look out attempt=2"]);
 /// assert!(warnings.take().is_empty());
 /// ```
-#[derive(Debug)]
 #[must_use = "it listens until it is dropped"]
 pub struct Warnings {
-    /// It belongs to its thread.
-    not_send: PhantomData<*const ()>,
+    heard: Heard,
+    _listening: DefaultGuard,
 }
 
 impl Warnings {
     /// Starts listening on this thread.
     pub fn listen() -> Self {
-        static LISTENER: Once = Once::new();
-        LISTENER.call_once(|| {
-            // A program with a subscriber of its own keeps it, and hears for itself.
-            let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Listener));
-        });
-        HEARD.set(Some(Vec::new()));
-        Warnings { not_send: PhantomData }
+        // `tracing` remembers which places in the code interest nobody. While one subscriber is all
+        // there is, a place that another thread meets first is judged for that thread alone, and is then
+        // silent on this one too. A second subscriber that stays forbids that shortcut.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Heard::default().dispatch());
+        let heard = Heard::default();
+        let listening = tracing::dispatcher::set_default(&heard.dispatch());
+        Warnings { heard, _listening: listening }
     }
 
     /// What was heard since the last call.
     pub fn take(&self) -> Vec<String> {
-        HEARD.with_borrow_mut(|heard| heard.as_mut().map(std::mem::take)).unwrap_or_default()
+        std::mem::take(&mut self.heard.lines())
     }
 
-    /// What was heard, from the last [`take`](Self::take) on.
+    /// What was heard since the last [`take`](Self::take).
     pub fn all(&self) -> Vec<String> {
-        HEARD.with_borrow(Option::clone).unwrap_or_default()
+        self.heard.lines().clone()
     }
 
     /// Those of [`all`](Self::all) with this text in them.
@@ -67,26 +57,33 @@ impl Warnings {
     }
 }
 
-impl Drop for Warnings {
-    fn drop(&mut self) {
-        HEARD.set(None);
+impl std::fmt::Debug for Warnings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Warnings").field("heard", &self.all()).finish_non_exhaustive()
     }
 }
 
-/// Hears the warnings of the whole process.
-struct Listener;
+/// The lines of one listener.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<String>>>);
 
-impl<S: tracing::Subscriber> Layer<S> for Listener {
+impl Heard {
+    fn lines(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dispatch(&self) -> Dispatch {
+        Dispatch::new(tracing_subscriber::registry().with(self.clone()))
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Heard {
     fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
         let metadata = event.metadata();
         if *metadata.level() == tracing::Level::WARN && metadata.target().starts_with("toolnexus") {
-            HEARD.with_borrow_mut(|heard| {
-                if let Some(heard) = heard {
-                    let mut line = Line::default();
-                    event.record(&mut line);
-                    heard.push(line.message + &line.fields);
-                }
-            });
+            let mut line = Line::default();
+            event.record(&mut line);
+            self.lines().push(line.message + &line.fields);
         }
     }
 }

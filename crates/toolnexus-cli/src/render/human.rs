@@ -9,10 +9,11 @@ use toolnexus::client::FinishReason;
 use toolnexus::{Request, RunResult, RunStatus, StreamEvent, Toolkit, ToolkitSources as _};
 
 use super::Render;
-use super::text::{arguments, count, duration, grouped, one_line, plain_lines};
+use super::text::{arguments, count, cut_line, duration, grouped, one_line, plain, plain_lines};
 use crate::exit::Failure;
 use crate::loading::Loaded;
 use crate::provider::Choice;
+use crate::runs::{Recorded, TakenUp};
 use crate::screen::{Paint, Screen};
 use crate::timing;
 
@@ -157,7 +158,7 @@ impl Human {
     fn diff(&self, diff: &str) {
         let mut lines: Vec<String> = Vec::new();
         for line in diff.lines().take(DIFF_LINES) {
-            let line = one_line_kept(line, self.screen.width().saturating_sub(4));
+            let line = cut_line(line, self.screen.width().saturating_sub(4));
             lines.push(match line.as_bytes().first() {
                 Some(b'+') => format!("    {}", self.paint.good(&line)),
                 Some(b'-') => format!("    {}", self.paint.bad(&line)),
@@ -178,7 +179,8 @@ impl Human {
         let paint = self.paint.clone();
         match result.status {
             RunStatus::Done => {
-                if self.live {
+                // A run that was taken up may have had its answer before: then none was written here.
+                if self.live && self.written.is_some() {
                     self.end_line()?;
                 } else {
                     self.waiting.clear();
@@ -192,8 +194,12 @@ impl Human {
             }
             RunStatus::Pending => {
                 self.set_aside()?;
-                if let Some(request) = &result.pending {
-                    self.screen.note(&format!("{} {}", paint.warn("pending:"), asked(request)));
+                let pending = paint.warn("pending:");
+                if let Some(request) = result.pending.as_ref().filter(|_| result.open_requests.is_empty()) {
+                    self.screen.note(&format!("{pending} {}", asked(request)));
+                }
+                for request in &result.open_requests {
+                    self.screen.note(&format!("{pending} {}", asked_by(request)));
                 }
             }
         }
@@ -256,6 +262,29 @@ impl Render for Human {
         Ok(())
     }
 
+    fn recorded(&mut self, recorded: &Recorded, taken_up: Option<&TakenUp<'_>>) -> io::Result<()> {
+        let Recorded { directory, run_id, .. } = recorded;
+        let resumed = taken_up
+            .map(|taken_up| format!(", resumed after {}", count(taken_up.run.turns() as usize, "turn")))
+            .unwrap_or_default();
+        self.screen.note(&self.paint.dim(&format!("run {run_id} in {directory}{resumed}")));
+        let Some(taken_up) = taken_up else { return Ok(()) };
+        for (planned, becomes) in &taken_up.in_doubt {
+            let call = format!("{}({})", planned.call.name, arguments(planned.args));
+            self.screen.note(&format!(
+                "{} {}\n  it ran when the process ended: {}",
+                self.paint.warn("in doubt:"),
+                one_line(&call, self.screen.width().saturating_sub(10)),
+                becomes.in_words()
+            ));
+        }
+        for call in taken_up.awaited() {
+            self.call(&call.id, &call.args);
+        }
+        self.wait();
+        Ok(())
+    }
+
     fn event(&mut self, event: &StreamEvent) -> io::Result<()> {
         match event {
             StreamEvent::Text { delta } => return self.text(delta),
@@ -283,11 +312,6 @@ impl Render for Human {
         self.screen.idle();
         self.set_aside()
     }
-}
-
-/// A line whose blanks mean something, cut and made safe.
-fn one_line_kept(line: &str, width: usize) -> String {
-    console::truncate_str(&super::text::plain(line), width, "…").into_owned()
 }
 
 /// `7 tools (4 builtin, 2 mcp, 1 skill), 2 skills`.
@@ -334,12 +358,23 @@ fn why_incomplete(result: &RunResult) -> String {
 }
 
 /// What an open request asks, for people.
-pub(crate) fn asked(request: &Request) -> String {
-    let mut text = plain_lines(&request.prompt).into_owned();
-    if let Some(url) = request.url.as_deref().filter(|url| !request.prompt.contains(url)) {
-        text = format!("{text}\n  {}", plain_lines(url));
+fn question(request: &Request) -> String {
+    let text = plain_lines(&request.prompt).into_owned();
+    match request.url.as_deref().filter(|url| !request.prompt.contains(url)) {
+        Some(url) => format!("{text}\n  {}", plain_lines(url)),
+        None => text,
     }
+}
+
+/// The open request of a run that ends here.
+fn asked(request: &Request) -> String {
+    let text = question(request);
     format!("{text}\n  a tool waits for this answer; run the command in a terminal to give it")
+}
+
+/// An open request of a run that can go on, with the id by which it is answered.
+pub(crate) fn asked_by(request: &Request) -> String {
+    format!("{}\n  request {}", question(request), plain(&request.id))
 }
 
 #[cfg(test)]

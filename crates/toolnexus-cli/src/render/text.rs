@@ -53,6 +53,21 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     console::truncate_str(&line, width, "…").into_owned()
 }
 
+/// A line whose blanks mean something, cut and made safe.
+pub(crate) fn cut_line(line: &str, width: usize) -> String {
+    console::truncate_str(&plain(line), width, "…").into_owned()
+}
+
+/// The first lines of a text, cut and made safe, and how many there are more.
+pub(crate) fn excerpt(text: &str, lines: usize, width: usize) -> Vec<String> {
+    let mut shown: Vec<String> = text.lines().take(lines).map(|line| cut_line(line, width)).collect();
+    let left = text.lines().count().saturating_sub(lines);
+    if left > 0 {
+        shown.push(format!("… {} more", count(left, "line")));
+    }
+    shown
+}
+
 /// The arguments of a call, as in `path: "a.txt", limit: 3`.
 pub(crate) fn arguments(args: &Map<String, Value>) -> String {
     let shown: Vec<String> = args.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -121,6 +136,12 @@ mod tests {
             ["<1 ms", "7 ms", "999 ms", "1.0 s", "59.9 s", "3 min 5 s"]
         );
         assert_eq!((count(1, "tool"), count(2, "tool")), ("1 tool".into(), "2 tools".into()));
+    }
+
+    #[test]
+    fn an_excerpt_says_what_it_leaves_out() {
+        assert_eq!(excerpt("a\n  bcdef\nc\nd", 2, 5), ["a", "  bc…", "… 2 lines more"]);
+        assert_eq!(excerpt("a", 2, 5), ["a"]);
     }
 
     proptest! {

@@ -223,3 +223,47 @@ pub(crate) fn offered(server: &ModelServer) -> Vec<String> {
     let tools = request["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
 }
+
+/// Writes the run of this id into the directory `runs`: its beginning, then these events.
+pub(crate) fn write_run(place: &Place, run_id: &str, events: &[Value]) {
+    use toolnexus::client::run::RunEvent;
+    use toolnexus::client::run_log::{FileRunLog, RunLog as _};
+    let started = serde_json::json!({"type": "started", "run_id": run_id, "style": "openai", "model": "m",
+        "prompt": "look it up", "max_turns": 10});
+    let events = std::iter::once(&started).chain(events).cloned();
+    let events: Vec<RunEvent> = events.map(|event| serde_json::from_value(event).unwrap()).collect();
+    let dir = place.path().join("runs");
+    let run_id = run_id.to_owned();
+    // On a thread, because the test has a runtime of its own.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let log = FileRunLog::open(dir).unwrap();
+        runtime.block_on(log.append(&run_id, 0, &events)).unwrap();
+    })
+    .join()
+    .unwrap();
+}
+
+/// The event of a model that asks for these calls (`id`, `name`, `args`).
+pub(crate) fn asked_for(calls: &[Value]) -> Value {
+    let wire: Vec<Value> = calls
+        .iter()
+        .map(|call| {
+            serde_json::json!({"id": call["id"], "type": "function",
+                "function": {"name": call["name"], "arguments": call["args"].to_string()}})
+        })
+        .collect();
+    serde_json::json!({"type": "model_answered", "finish_reason": "tool_calls", "calls": calls,
+        "message": {"role": "assistant", "content": null, "tool_calls": wire}})
+}
+
+/// The events of a run whose call of `docs_find` asks something of this kind.
+pub(crate) fn suspended(kind: &str, data: Value) -> Vec<Value> {
+    let args = serde_json::json!({"q": "life"});
+    vec![
+        asked_for(&[serde_json::json!({"id": "c1", "name": "docs_find", "args": args})]),
+        serde_json::json!({"type": "tool_started", "indices": [0], "args": [args]}),
+        serde_json::json!({"type": "suspended", "index": 0, "output": "waiting",
+            "request": {"id": "sus-1", "kind": kind, "prompt": "Which city?", "data": data}}),
+    ]
+}

@@ -68,53 +68,54 @@ pub(crate) struct ModelExchange<'a> {
     pub(crate) streamed: bool,
 }
 
-/// A call of the model that got an answer, which is still to be read.
-pub(crate) struct Asked<'a> {
-    client: &'a ClientInner,
-    started: Instant,
-    /// The model that was asked.
-    pub(crate) model: String,
-    pub(crate) answer: Answer,
-}
-
-/// A call of the model whose answer is being read.
+/// A call of the model that was sent. It is settled once: by its outcome, or as an error when whoever
+/// waits for it gives it up.
 pub(crate) struct Reading<'a> {
     client: &'a ClientInner,
     started: Instant,
-    pub(crate) model: String,
-}
-
-impl<'a> Asked<'a> {
-    /// The answer, and where its reading is to be settled.
-    pub(crate) fn into_parts(self) -> (Answer, Reading<'a>) {
-        (self.answer, Reading { client: self.client, started: self.started, model: self.model })
-    }
+    /// The model that was asked.
+    model: String,
+    settled: bool,
 }
 
 impl Reading<'_> {
-    /// Notes how the call ended. Every call that was sent is settled once.
+    /// Notes how the call ended; gives what was read and the model that said it.
     pub(crate) fn settle<T>(
-        &self,
+        mut self,
         outcome: Result<T, ClientError>,
         usage: impl FnOnce(&T) -> (Usage, FinishReason),
-    ) -> Result<T, ClientError> {
-        let ms = elapsed_ms(self.started);
-        let span = tracing::Span::current();
+    ) -> Result<(T, String), ClientError> {
         match &outcome {
             Ok(read) => {
                 let (usage, finish_reason) = usage(read);
-                let (prompt, completion) = (usage.prompt_tokens, usage.completion_tokens);
-                self.client.metrics.llm(&self.model, LlmStatus::Ok, ms, prompt, completion);
-                span.record("gen_ai.usage.input_tokens", prompt);
-                span.record("gen_ai.usage.output_tokens", completion);
+                let span = tracing::Span::current();
+                span.record("gen_ai.usage.input_tokens", usage.prompt_tokens);
+                span.record("gen_ai.usage.output_tokens", usage.completion_tokens);
                 span.record("gen_ai.response.finish_reasons", finish_reason.as_str());
+                self.note(LlmStatus::Ok, usage);
             }
-            Err(error) => {
-                self.client.metrics.llm(&self.model, LlmStatus::Error, ms, 0, 0);
-                span.record("error.type", error.kind());
-            }
+            Err(error) => self.failed(error),
         }
-        outcome
+        outcome.map(|read| (read, std::mem::take(&mut self.model)))
+    }
+
+    fn failed(&mut self, error: &ClientError) {
+        tracing::Span::current().record("error.type", error.kind());
+        self.note(LlmStatus::Error, Usage::default());
+    }
+
+    fn note(&mut self, status: LlmStatus, usage: Usage) {
+        self.settled = true;
+        let ms = elapsed_ms(self.started);
+        self.client.metrics.llm(&self.model, status, ms, usage.prompt_tokens, usage.completion_tokens);
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.failed(&ClientError::Cancelled);
+        }
     }
 }
 
@@ -147,28 +148,33 @@ impl<'a> ModelExchange<'a> {
     }
 
     /// Shapes the body and sends it until an answer is good, or not worth another attempt.
-    pub(crate) async fn call(&self, body: &RequestBody<'_>) -> Result<Asked<'a>, ClientError> {
+    pub(crate) async fn call(&self, body: &RequestBody<'_>) -> Result<(Answer, Reading<'a>), ClientError> {
         self.send_shaped(self.client.shaped(body, self.model)?).await
     }
 
     /// [`ModelExchange::call`] for a body that is not written yet.
-    pub(crate) async fn call_with(&self, fields: Map<String, Value>) -> Result<Asked<'a>, ClientError> {
+    pub(crate) async fn call_with(
+        &self,
+        fields: Map<String, Value>,
+    ) -> Result<(Answer, Reading<'a>), ClientError> {
         self.send_shaped(self.client.shaped_fields(fields, self.model)?).await
     }
 
-    async fn send_shaped(&self, shaped: Shaped) -> Result<Asked<'a>, ClientError> {
-        let started = Instant::now();
+    async fn send_shaped(&self, shaped: Shaped) -> Result<(Answer, Reading<'a>), ClientError> {
         let url = self.endpoint.url(&shaped.model, self.streamed);
-        let reading = Reading { client: self.client, started, model: shaped.model };
-        let answer = match self.attempts(url, shaped.body).await {
-            Ok(Answer::Whole(body)) => Answer::Whole(match self.endpoint.hide(repair_surrogates(&body)) {
-                Cow::Borrowed(_) => body,
-                Cow::Owned(repaired) => repaired.into(),
-            }),
-            Ok(begun @ Answer::Begun(_)) => begun,
-            Err(error) => return reading.settle(Err(error), |_| Default::default()),
-        };
-        Ok(Asked { client: self.client, started, model: reading.model, answer })
+        let reading =
+            Reading { client: self.client, started: Instant::now(), model: shaped.model, settled: false };
+        match self.attempts(url, shaped.body).await {
+            Ok(Answer::Whole(body)) => {
+                let body = match self.endpoint.hide(repair_surrogates(&body)) {
+                    Cow::Borrowed(_) => body,
+                    Cow::Owned(repaired) => repaired.into(),
+                };
+                Ok((Answer::Whole(body), reading))
+            }
+            Ok(begun @ Answer::Begun(_)) => Ok((begun, reading)),
+            Err(error) => reading.settle(Err(error), |_| Default::default()).map(|(never, _)| never),
+        }
     }
 
     /// Cancelled while nothing was awaited, or heard of by the transport first.

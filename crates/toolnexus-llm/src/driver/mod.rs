@@ -16,9 +16,9 @@ mod tiered;
 mod told;
 mod tools;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -124,7 +124,7 @@ pub(crate) struct Driver {
     pub(crate) cancel: CancellationToken,
     pub(crate) data: Map<String, Value>,
     pub(crate) resolver: Option<Resolver>,
-    pub(crate) boundary: Option<Mutex<Boundary>>,
+    pub(crate) boundary: Option<Boundary>,
     /// Which tools the model is shown; `None`: all.
     pub(crate) tiers: Option<Arc<TierPlan>>,
     /// Writes the events of a durable run.
@@ -232,7 +232,9 @@ impl Driver {
                     )?,
                 },
                 Step::CallTools(_) | Step::Ask(_) | Step::Wait => {
-                    if let Turn::Halted = self.run_tools(run, std::mem::take(&mut doubts)).await? {
+                    // Boxed, so that the future of the whole run stays small.
+                    let turn = Box::pin(self.run_tools(run, std::mem::take(&mut doubts)));
+                    if let Turn::Halted = turn.await? {
                         return Ok(Ended::Halted);
                     }
                     self.events.taken().await;
@@ -253,7 +255,7 @@ impl Driver {
                 recorder.note(finished);
             }
         }
-        recorder.save().await.map_err(ClientError::RunLog)
+        Box::pin(recorder.save()).await.map_err(ClientError::RunLog)
     }
 
     /// Takes an event, and notes it for the log of a durable run.
@@ -271,7 +273,8 @@ impl Driver {
     /// Writes what happened so far, before something that must not happen unrecorded.
     pub(crate) async fn save(&self) -> Result<(), ClientError> {
         match &self.recorder {
-            Some(recorder) => recorder.save().await.map_err(ClientError::RunLog),
+            // Boxed: most runs have no log, and the future of a run is moved around.
+            Some(recorder) => Box::pin(recorder.save()).await.map_err(ClientError::RunLog),
             None => Ok(()),
         }
     }

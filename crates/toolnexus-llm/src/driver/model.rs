@@ -94,7 +94,7 @@ impl Driver {
         turn: u32,
     ) -> Result<Read, ClientError> {
         let endpoint = exchange.endpoint;
-        let (answer, reading) = exchange.call(body).await?.into_parts();
+        let (answer, reading) = exchange.call(body).await?;
         let mut payload = None;
         let read = match answer {
             Answer::Begun(response) => {
@@ -108,8 +108,8 @@ impl Driver {
                 dialect.decode(&body, turn).map_err(unreadable)
             }
         };
-        let answer = reading.settle(read, |answer| (answer.usage, answer.finish_reason))?;
-        Ok(Read { answer, payload, model: reading.model })
+        let (answer, model) = reading.settle(read, |answer| (answer.usage, answer.finish_reason))?;
+        Ok(Read { answer, payload, model })
     }
 
     /// The answer as the host sees it, once the boundary and the `after_llm` hook have had it.
@@ -127,7 +127,7 @@ impl Driver {
             answer.calls = answer.calls.into_iter().map(|call| self.unwrapped(call)).collect();
         }
         if let Some(boundary) = &self.boundary {
-            answer = boundary.lock().unwrap_or_else(PoisonError::into_inner).session().decode(answer);
+            answer = boundary.decode(answer);
             if let (Some(payload), Some(message)) = (&mut payload, &answer.message) {
                 dialect.replace_message(payload, message);
             }
@@ -184,11 +184,11 @@ impl Driver {
     }
 
     fn encoded(&self, run: &Run, offer: &Offer) -> Option<Encoded> {
-        let mut boundary = self.boundary.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let boundary = self.boundary.as_ref()?;
         // A style that opens the transcript with the system text has it there.
         let is_apart = wire(run.style()).opening(run.system()).is_none();
         let system = if is_apart { run.system() } else { "" };
-        let (system, messages) = boundary.session().encode_messages(system, run.messages());
+        let (system, messages) = boundary.encode_messages(system, run.messages());
         let tools = offer.tools.as_ref().and_then(|tools| boundary.encode_tools(tools));
         Some(Encoded { system, messages, tools })
     }

@@ -1,6 +1,5 @@
 //! A streamed answer, read as it arrives.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -86,16 +85,16 @@ impl Driver {
 
     /// Tells a piece of text, as the boundary decodes it.
     fn tell_text(&self, text: &str) {
-        let Some(boundary) = &self.boundary else { return self.events.tell_text(text) };
-        let mut boundary = boundary.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_decoded(&boundary.session().decode_text(text));
+        match &self.boundary {
+            Some(boundary) => self.tell_decoded(&boundary.decode_text(text)),
+            None => self.events.tell_text(text),
+        }
     }
 
     /// Tells what the boundary held back.
     fn tell_rest(&self) {
         if let Some(boundary) = &self.boundary {
-            let mut boundary = boundary.lock().unwrap_or_else(PoisonError::into_inner);
-            self.tell_decoded(&boundary.session().flush_text());
+            self.tell_decoded(&boundary.flush_text());
         }
     }
 

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use futures::StreamExt as _;
@@ -28,7 +28,7 @@ use super::told::Results;
 use super::{Doubts, Driver};
 use crate::hooks;
 use crate::resolver::Resolver;
-use crate::run::{Args, PlannedCall, Run, RunEvent, Step};
+use crate::run::{Args, ModelCall, PlannedCall, Run, RunEvent, Step};
 use crate::{BeforeToolEvent, ClientError, StreamEvent, ToolOverride, WaitForCtx};
 
 /// How a turn of tools ended.
@@ -53,7 +53,7 @@ pub(super) enum Ended {
 /// What came of one call.
 pub(super) struct Outcome {
     /// The result, or the error of the `after_tool` hook.
-    pub(super) result: Result<ToolResult, ClientError>,
+    pub(super) result: Result<Arc<ToolResult>, Box<ClientError>>,
     /// What the metric event says, if there is one.
     pub(super) measured: Option<Measured>,
 }
@@ -77,11 +77,11 @@ pub(super) struct Ready {
 /// What starting a call means.
 pub(super) enum Way {
     /// The tool runs; with an answer, if it was suspended before.
-    Run(Option<Answer>),
+    Run(Option<Box<Answer>>),
     /// It has its result without running.
-    Reply(ToolResult),
+    Reply(Box<ToolResult>),
     /// The same, for a suspension that ended: the `after_tool` hook has not seen it yet.
-    Settle(ToolResult),
+    Settle(Box<ToolResult>),
 }
 
 impl Ready {
@@ -96,12 +96,20 @@ impl Ready {
             None => match driver.found(name, planned.args, snapshot) {
                 Some(found) => {
                     source = ToolSource::Builtin.as_str();
-                    Way::Reply(found)
+                    Way::Reply(Box::new(found))
                 }
-                None => Way::Run(planned.answer.cloned()),
+                None => Way::Run(planned.answer.cloned().map(Box::new)),
             },
         };
         Ready { index: planned.index, args: Arc::clone(planned.args), tool, source, way }
+    }
+
+    /// The answer to run with.
+    pub(super) fn take_answer(&mut self) -> Option<Answer> {
+        match &mut self.way {
+            Way::Run(answer) => answer.take().map(|answer| *answer),
+            Way::Reply(_) | Way::Settle(_) => None,
+        }
     }
 }
 
@@ -256,10 +264,10 @@ impl Underway<'_> {
                 Way::Reply(result) => {
                     let pending = pending_of(&result).is_some();
                     let measured = Some(Measured { ms: 0, is_error: result.is_error && !pending, pending });
-                    self.land(run, ready.index, Outcome { result: Ok(result), measured })?;
+                    self.land(run, ready.index, Outcome { result: Ok(Arc::new(*result)), measured })?;
                 }
                 Way::Settle(result) if self.driver.after_tool().is_none() => {
-                    self.land(run, ready.index, Outcome { result: Ok(result), measured: None })?;
+                    self.land(run, ready.index, Outcome { result: Ok(Arc::new(*result)), measured: None })?;
                 }
                 Way::Run(_) | Way::Settle(_) => to_run.push(ready),
             }
@@ -281,10 +289,11 @@ impl Underway<'_> {
     fn launch(&mut self, run: &Run, ready: Ready) {
         let index = ready.index;
         let Some(call) = run.open_calls().nth(index) else { return };
-        let call = Call::new(self.driver, run, call, &ready);
-        self.running.push(match ready.way {
-            Way::Run(answer) => self.driver.execute(call, answer),
+        self.running.push(match &ready.way {
+            Way::Run(_) => self.driver.execute(run, call, ready),
             Way::Settle(result) | Way::Reply(result) => {
+                let result = (**result).clone();
+                let call = Call::new(self.driver, run, call, ready);
                 Box::pin(async move { Ended::Call(index, call.settled(result).await) })
             }
         });
@@ -317,7 +326,7 @@ impl Underway<'_> {
                             ready.args = Arc::new(args);
                         }
                         if let Some(result) = result {
-                            ready.way = Way::Reply(result);
+                            ready.way = Way::Reply(Box::new(result));
                         }
                         self.ready.push(ready);
                     }
@@ -370,14 +379,14 @@ impl Underway<'_> {
         let result = match outcome.result {
             Ok(result) => result,
             Err(error) => {
-                self.fail(index, error);
+                self.fail(index, *error);
                 return Ok(());
             }
         };
         let event = run.event_of(index, result, new_request_id);
         if let RunEvent::ToolFinished { result, .. } = &event {
             if let Some(boundary) = &self.driver.boundary {
-                boundary.lock().unwrap_or_else(PoisonError::into_inner).session().note_result(call, result);
+                boundary.note_result(call, result);
             }
             self.results.note(index, result);
         }
@@ -467,14 +476,12 @@ impl Underway<'_> {
 
 impl Driver {
     /// Runs the tool of a call, told about by whoever listens.
-    fn execute(&self, call: Call, answer: Option<Answer>) -> BoxFuture<'static, Ended> {
-        let index = call.index;
-        let (context, reports) = self.context_of(&call, answer);
-        let run: BoxFuture<'static, Ended> =
-            Box::pin(async move { Ended::Call(index, call.run(context).await) });
+    fn execute(&self, run: &Run, call: &ModelCall, ready: Ready) -> BoxFuture<'static, Ended> {
+        let index = ready.index;
+        let (call, reports) = Call::to_run(self, run, call, ready);
         match reports {
-            Some(reports) => reporting(index, run, reports),
-            None => run,
+            Some(reports) => reporting(index, Box::pin(call.run()), reports),
+            None => Box::pin(call.run()),
         }
     }
 

@@ -216,7 +216,7 @@ pub struct LlmOverride {
 /// What [`Hooks::before_tool`] and [`Hooks::after_tool`] may change.
 #[derive(Clone, Default, PartialEq)]
 pub struct ToolOverride {
-    /// The arguments to run with.
+    /// The arguments to run with. No effect in `after_tool`, nor beside a `result` that is no suspension.
     pub args: Option<Map<String, Value>>,
     /// The result, instead of the tool's own.
     pub result: Option<ToolResult>,

@@ -55,7 +55,7 @@ impl LlmStatus {
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MetricEvent {
-    /// A model call, with all of its retries.
+    /// A model call, with all of its retries. One that was cancelled counts as an error.
     Llm {
         /// The model that was asked.
         model: String,
@@ -88,7 +88,7 @@ pub enum MetricEvent {
         model: String,
         /// Model calls made.
         turns: u32,
-        /// Tool calls that have a result.
+        /// Tool calls in its result; where there is none, those that had ended.
         tool_calls: usize,
         /// Tokens of all model calls.
         total_tokens: u64,

@@ -1,6 +1,6 @@
 //! Cumulative numbers, and their text in the Prometheus exposition format.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,8 +25,8 @@ pub(crate) struct Registry(Mutex<Numbers>);
 
 #[derive(Default)]
 struct Numbers {
-    models: HashMap<String, Model>,
-    tools: HashMap<String, Tool>,
+    models: BTreeMap<String, Model>,
+    tools: BTreeMap<String, Tool>,
     prompt_tokens: u64,
     completion_tokens: u64,
     /// Whether any tokens were counted: a series that never was is not shown.
@@ -43,7 +43,8 @@ struct Model {
 
 #[derive(Default)]
 struct Tool {
-    calls: HashMap<(&'static str, bool, bool), u64>,
+    /// By source, failure and suspension: few of them, so they are looked through.
+    calls: Vec<((&'static str, bool, bool), u64)>,
     durations: Histogram,
 }
 
@@ -91,7 +92,7 @@ impl std::fmt::Display for Seconds {
 }
 
 /// Changes the series of a key, whose name is copied for its first value alone.
-fn change<V: Default>(series: &mut HashMap<String, V>, key: &str, change: impl FnOnce(&mut V)) {
+fn change<V: Default>(series: &mut BTreeMap<String, V>, key: &str, change: impl FnOnce(&mut V)) {
     match series.get_mut(key) {
         Some(known) => change(known),
         None => change(series.entry(key.to_owned()).or_default()),
@@ -121,7 +122,11 @@ impl Registry {
 
     pub(super) fn tool(&self, tool: &str, source: &'static str, is_error: bool, ms: u64, pending: bool) {
         change(&mut self.lock().tools, tool, |series| {
-            *series.calls.entry((source, is_error, pending)).or_default() += 1;
+            let kind = (source, is_error, pending);
+            match series.calls.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, count)) => *count += 1,
+                None => series.calls.push((kind, 1)),
+            }
             series.durations.observe(ms);
         });
     }

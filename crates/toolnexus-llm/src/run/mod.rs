@@ -82,7 +82,7 @@ pub struct PlannedCall<'a> {
     /// Whether it was started before: what hooks had to say of it is in its arguments.
     pub started: bool,
     /// Set when the call must not be executed: finish it with this result.
-    pub reply: Option<ToolResult>,
+    pub reply: Option<Box<ToolResult>>,
 }
 
 /// A request that waits for its answer.
@@ -209,7 +209,7 @@ impl Run {
             args: &open.args,
             answer: open.answer.as_ref(),
             started: open.started,
-            reply: open.fixed_result(),
+            reply: open.fixed_result().map(Box::new),
         })
     }
 
@@ -443,17 +443,21 @@ impl Run {
     ///
     /// A suspension is [`RunEvent::Suspended`], unless the call was answered before: then it is
     /// finished as unresolved. `new_id` names a request that came without an id.
-    pub fn event_of(&self, index: usize, result: ToolResult, new_id: impl FnOnce() -> String) -> RunEvent {
-        let Some(mut request) = pending_of(&result) else {
-            return RunEvent::ToolFinished { index, result: Arc::new(result) };
-        };
+    pub fn event_of(
+        &self,
+        index: usize,
+        result: impl Into<Arc<ToolResult>>,
+        new_id: impl FnOnce() -> String,
+    ) -> RunEvent {
+        let result = result.into();
+        let Some(mut request) = pending_of(&result) else { return RunEvent::ToolFinished { index, result } };
         if let Some(unresolved) = self.unresolved(index) {
             return RunEvent::ToolFinished { index, result: Arc::new(ToolResult::failure(unresolved)) };
         }
         if request.id.is_empty() {
             request.id = new_id();
         }
-        RunEvent::Suspended { index, request, output: result.output, in_doubt: false }
+        RunEvent::Suspended { index, request, output: result.output.clone(), in_doubt: false }
     }
 
     /// What a call that was answered comes to if it suspends again: the text of its failure.

@@ -78,6 +78,15 @@ impl FileRunLog {
         Ok(FileRunLog { dir: opened.into(), queue: Arc::default() })
     }
 
+    /// What a list says of one run.
+    ///
+    /// # Errors
+    /// As [`read`](RunLog::read).
+    pub async fn summary(&self, run_id: &str) -> Result<RunSummary, RunLogError> {
+        let summary = self.with_run(run_id, |file, _| file.summary()).await?;
+        summary.ok_or_else(|| RunLogError::NotFound { run_id: run_id.to_owned() })
+    }
+
     /// Does something to the file of a run, in turn.
     async fn with_run<T: Send + 'static>(
         &self,

@@ -160,7 +160,7 @@ impl Client {
             streamed: false,
         };
         let call = async {
-            let (answer, reading) = exchange.call(&body).await?.into_parts();
+            let (answer, reading) = exchange.call(&body).await?;
             let Answer::Whole(body) = answer else { return Err(endpoint.unreadable("it is a stream", b"")) };
             // The wire says what is no answer at all; what it makes of calls is for the loop.
             let read = wire(style).decode(&body, 0).map_err(|problem| endpoint.unreadable(&problem.0, &body));
@@ -169,10 +169,9 @@ impl Client {
                     .map_err(|error| endpoint.unreadable(&format!("it is not JSON ({error})"), &body))?;
                 Ok((answer, raw))
             });
-            let (answer, raw) = reading.settle(read, |(answer, _)| (answer.usage, answer.finish_reason))?;
-            Ok((answer, raw, reading.model))
+            reading.settle(read, |(answer, _)| (answer.usage, answer.finish_reason))
         };
-        let (mut answer, mut raw, model) = call.instrument(exchange.span()).await?;
+        let ((mut answer, mut raw), model) = call.instrument(exchange.span()).await?;
         let usage = answer.usage;
         if let Some(session) = &mut session {
             answer = session.decode(answer);

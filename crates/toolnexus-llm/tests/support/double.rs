@@ -76,6 +76,14 @@ impl Answer {
         })
     }
 
+    /// A turn of OpenAI's style with its usage, buffered.
+    pub(crate) fn openai(message: &Value, prompt: u64, completion: u64) -> Self {
+        Answer::json(&json!({
+            "choices": [{"message": message}],
+            "usage": {"prompt_tokens": prompt, "completion_tokens": completion},
+        }))
+    }
+
     /// A model's plain answer, buffered.
     pub(crate) fn text(style: Style, text: &str) -> Self {
         Answer::json(&match style {
