@@ -483,7 +483,7 @@ async fn a_fork_goes_its_own_way() {
         ["runs", "fork", "a", new_id, "--at", at, "--durable", "runs"]
     };
     for (new_id, at, said) in [
-        ("b", "3", "cannot be forked at event 3, where tools are running: the nearest place is 2 (--at 2)"),
+        ("b", "3", "cannot be forked at event 3, in the midst of a step: the nearest place is 2 (--at 2)"),
         ("b", "99", "--at 99 is behind the end of the run \"a\", which has 6 events: take at most 6"),
         ("b", "0", "--at"),
         ("a", "2", "the run \"a\" exists already"),

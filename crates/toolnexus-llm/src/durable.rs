@@ -310,12 +310,12 @@ impl Client {
     /// prepared, [`DurableError::Exists`], and what the log reports.
     pub async fn fork(
         &self,
-        log: &Arc<dyn RunLog>,
+        log: &dyn RunLog,
         run_id: &str,
         at: u64,
         new_id: &str,
     ) -> Result<(), ClientError> {
-        fork(&**log, run_id, at, new_id).await
+        fork(log, run_id, at, new_id).await
     }
 }
 
