@@ -310,7 +310,7 @@ impl Client {
         let work = Work { execution, recording: recording.clone(), tally: Arc::clone(&meter.tally) };
         let ended = self.bounded(caller, |cancel| Box::pin(self.load_and_drive(work, cancel))).await;
         if let (Some(recording), Err(error)) = (&recording, &ended) {
-            recording.save_failure(error).await;
+            Box::pin(recording.save_failure(error)).await;
         }
         meter.stop(&ended);
         ended.map(|ended| ended.result)

@@ -72,7 +72,8 @@ pub struct RunDurableOptions {
     pub run_id: String,
     /// The transcript to continue, used verbatim.
     pub history: Transcript,
-    /// The conversation to load (unless there is a `history`) and to save under. Empty: none.
+    /// The conversation to load (unless there is a `history`) and to save under. Empty: none. A run is
+    /// saved as a whole, whenever it pauses or ends: of two runs on one conversation the last one wins.
     pub id: String,
     /// Receives events as they happen.
     pub on_event: Option<EventSink>,
@@ -116,11 +117,13 @@ pub struct ResumeOptions {
     pub log: Arc<dyn RunLog>,
     /// The run to go on with.
     pub run_id: String,
-    /// The answer to one of the open requests, named by its `id`.
+    /// The answer to one of the open requests, named by its `id`. It belongs to the run once the log has
+    /// it: when a resume with an answer fails, look at [`RunLog::list`] whether the request is still
+    /// open, or resume without it first.
     pub answer: Option<Answer>,
     /// What becomes of calls that were running when the process ended.
     pub in_doubt: InDoubt,
-    /// Receives events as they happen.
+    /// Receives events as they happen, [`StreamEvent::Resumed`](crate::StreamEvent::Resumed) first.
     pub on_event: Option<EventSink>,
     /// Ends the run early; it can be resumed again.
     pub cancel: Option<CancellationToken>,
@@ -156,7 +159,7 @@ pub enum DurableError {
         /// The id.
         run_id: String,
     },
-    /// The answer belongs to none of the open requests.
+    /// The answer belongs to none of the open requests: it was given before, or is another run's.
     #[error("the run has no open request \"{id}\"; open are: {}", list(open))]
     UnknownRequest {
         /// The id that the answer names.
@@ -222,7 +225,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`Client::run`], with the run's id; [`DurableError::Exists`]; what the log reports.
+    /// As [`Client::run`], with the run's id; [`DurableError::Exists`]; what the log reports. A run that
+    /// is stopped at its very end may have its result in the log all the same.
     pub async fn run_durable(
         &self,
         prompt: impl Into<Prompt>,
@@ -247,8 +251,34 @@ impl Client {
 
     /// Goes on with a run of a log, with this client's model and this toolkit's tools.
     ///
-    /// A finished run gives its stored result; one that waits for an answer, and gets none, is still
-    /// pending. In both cases nothing is called and nothing written.
+    /// A finished run gives its stored result; one that waits for an answer, and gets none and has no
+    /// resolver to ask, is still pending. In both cases nothing is called, written or measured.
+    ///
+    /// * **From the log**: prompt, transcript, system text, `max_turns`, the conversation's id, and what
+    ///   hooks replaced. Turns and tokens are those of the whole run, also in the `run` metric, of which
+    ///   there is one each time the run is driven.
+    /// * **From this client**: model, tools, hooks, resolver, store, retries and `timeout_ms`.
+    /// * **Calls** whose result is in the log keep it. Those that ran when the process ended are decided
+    ///   upon by [`InDoubt`]; `before_tool` is not asked about them again. All others are yet to start.
+    /// * **Events**: what the log has was told before and is not told again, so a result may come
+    ///   without its `ToolCall`.
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    /// use toolnexus_core::Answer;
+    /// use toolnexus_llm::run_log::FileRunLog;
+    /// use toolnexus_llm::{Client, ResumeOptions, Toolkit};
+    /// # async fn example(client: Client, toolkit: Toolkit) -> Result<(), Box<dyn std::error::Error>> {
+    /// let log = Arc::new(FileRunLog::open("runs")?);
+    /// let mut result = client.resume(&toolkit, ResumeOptions::new(log.clone(), "import-7")).await?;
+    /// while let Some(request) = &result.pending {
+    ///     println!("{}", request.prompt);
+    ///     let answer = Answer { id: request.id.clone(), ok: true, ..Default::default() };
+    ///     let options = ResumeOptions { answer: Some(answer), ..ResumeOptions::new(log.clone(), "import-7") };
+    ///     result = client.resume(&toolkit, options).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Client::run_durable`]; [`DurableError::UnknownRequest`], [`DurableError::StyleMismatch`];
@@ -273,19 +303,19 @@ impl Client {
     }
 
     /// Copies the first `at` events of a run into a new run, which can then be resumed apart from the
-    /// first.
+    /// first. Both belong to the same conversation, if to any, and open requests have the same ids.
     ///
     /// # Errors
     /// [`DurableError::NotABoundary`] when tools are running at that place or a model call is being
     /// prepared, [`DurableError::Exists`], and what the log reports.
     pub async fn fork(
         &self,
-        log: &Arc<dyn RunLog>,
+        log: &dyn RunLog,
         run_id: &str,
         at: u64,
         new_id: &str,
     ) -> Result<(), ClientError> {
-        fork(&**log, run_id, at, new_id).await
+        fork(log, run_id, at, new_id).await
     }
 }
 

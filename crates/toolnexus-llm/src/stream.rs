@@ -87,7 +87,8 @@ pub enum StreamEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<String>,
     },
-    /// A durable run goes on: text that was told before its process ended may be told again.
+    /// A durable run goes on: the first event then. Text that was told before its process ended may be
+    /// told again; calls and results that the log has are not.
     Resumed,
     /// The run is over; the last event.
     Done {

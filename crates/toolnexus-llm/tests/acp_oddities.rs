@@ -103,7 +103,7 @@ async fn errors_tell_no_part_of_a_secret() {
     assert!(!error.to_string().contains("sk-hid"), "{error}");
 
     let fixture =
-        AcpFixture::new().turn([Step::error(-32000, &format!("the credential {secret} has expired"))]);
+        AcpFixture::new().turn([Step::error(-32000, format!("the credential {secret} has expired"))]);
     let (agent, _noted) = noted(fixture, options()).await;
     let error = within(agent.prompt("go")).await.unwrap_err();
     assert!(error.to_string().contains("has expired") && !error.to_string().contains("sk-hid"), "{error}");

@@ -178,7 +178,7 @@ impl Driver {
                     // Its last words first, so that a resume saves the same, and its end last, so that
                     // a run with an end has its conversation saved.
                     self.save().await?;
-                    self.keep(id, result).await?;
+                    Box::pin(self.keep(id, result)).await?;
                 }
                 self.finish(&mut run).await?;
                 run.into_result()
@@ -186,7 +186,7 @@ impl Driver {
             Ended::Halted => {
                 let result = if self.recorder.is_some() { run.paused() } else { run.halted() };
                 if let (Some(id), Some(result)) = (&conversation, &result) {
-                    self.keep(id, result).await?;
+                    Box::pin(self.keep(id, result)).await?;
                 }
                 result
             }

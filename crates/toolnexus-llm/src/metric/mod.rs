@@ -82,7 +82,8 @@ pub enum MetricEvent {
         /// Whether it now waits for an answer from outside.
         pending: bool,
     },
-    /// A run, however it ended. Always its last event.
+    /// A run, however it ended. Always its last event. A durable run has one each time it is driven, with
+    /// the numbers of the whole run; a resume that finds nothing to do has none.
     Run {
         /// The model, as configured.
         model: String,

@@ -13,6 +13,7 @@ mod page;
 mod summary;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use toolnexus_core::{BoxError, BoxFuture};
 
@@ -64,6 +65,30 @@ pub trait RunLog: Send + Sync {
     /// # Errors
     /// [`RunLogError::NotFound`], [`RunLogError::InvalidId`], and what the store itself reports.
     fn remove<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Result<(), RunLogError>>;
+}
+
+/// A shared log is a log.
+impl<L: RunLog + ?Sized> RunLog for Arc<L> {
+    fn append<'a>(
+        &'a self,
+        run_id: &'a str,
+        at: u64,
+        events: &'a [RunEvent],
+    ) -> BoxFuture<'a, Result<(), RunLogError>> {
+        (**self).append(run_id, at, events)
+    }
+
+    fn read<'a>(&'a self, run_id: &'a str, from: u64) -> BoxFuture<'a, Result<Vec<RunEvent>, RunLogError>> {
+        (**self).read(run_id, from)
+    }
+
+    fn list<'a>(&'a self, filter: RunFilter) -> BoxFuture<'a, Result<Vec<RunSummary>, RunLogError>> {
+        (**self).list(filter)
+    }
+
+    fn remove<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Result<(), RunLogError>> {
+        (**self).remove(run_id)
+    }
 }
 
 /// Why a run log did not do what it was asked.
