@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -125,11 +125,13 @@ fn next_answer(run: &Run, answers: &mut Vec<(usize, String, Answer)>) -> Option<
 struct Underway<'d> {
     driver: &'d Driver,
     running: FuturesUnordered<BoxFuture<'static, Ended>>,
-    /// What ended while something was written to the log.
+    /// What ended and was not looked at yet.
     ended: VecDeque<Ended>,
     results: Results<'d>,
     /// Whether each call was looked at: it waits for its hook, or was started.
     seen: Vec<bool>,
+    /// Whether there may be a call that was not looked at: at the beginning and after an answer.
+    unplanned: bool,
     /// How many calls wait for their hook.
     checking: usize,
     ready: Vec<Ready>,
@@ -150,6 +152,7 @@ impl Driver {
             ended: VecDeque::new(),
             results: Results::new(&self.events, run),
             seen: vec![false; run.open_calls().len()],
+            unplanned: true,
             checking: 0,
             ready: Vec::new(),
             sources: vec!["custom"; run.open_calls().len()],
@@ -181,27 +184,44 @@ impl Underway<'_> {
             if self.failed.is_none() && self.ask(run, idle).await? {
                 return Ok(Turn::Halted);
             }
-            match self.next().await {
-                Some(ended) => self.take(run, ended).await?,
-                // Calls are open and nothing runs: what is left is suspended.
-                None if self.failed.is_none() => {
-                    self.driver.save().await?;
-                    return Ok(Turn::Halted);
-                }
-                None => {}
+            self.gather().await;
+            // Calls are open and nothing runs: what is left is suspended.
+            if self.ended.is_empty() && self.failed.is_none() {
+                self.driver.save().await?;
+                return Ok(Turn::Halted);
+            }
+            while let Some(ended) = self.ended.pop_front() {
+                self.take(run, ended).await?;
             }
         }
     }
 
-    async fn next(&mut self) -> Option<Ended> {
-        match self.ended.pop_front() {
-            Some(ended) => Some(ended),
-            None => self.running.next().await,
+    /// Waits until something has ended, and collects with it whatever else has: looking at the turn
+    /// as a whole after each of ten thousand calls would take a time that grows with their square.
+    async fn gather(&mut self) {
+        if self.ended.is_empty()
+            && let Some(ended) = self.running.next().await
+        {
+            self.ended.push_back(ended);
+        }
+        std::future::poll_fn(|context| {
+            self.collect_ended(context);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn collect_ended(&mut self, context: &mut Context<'_>) {
+        while let Poll::Ready(Some(ended)) = self.running.poll_next_unpin(context) {
+            self.ended.push_back(ended);
         }
     }
 
     /// Looks at every call that is planned: it goes to its hook, or is ready to start.
     async fn plan(&mut self, run: &mut Run) -> Result<(), ClientError> {
+        if !std::mem::take(&mut self.unplanned) {
+            return Ok(());
+        }
         let Step::CallTools(planned) = run.next() else { return Ok(()) };
         // Looked up now, not when the run began: a tool registered meanwhile can be called.
         let snapshot = self.driver.toolkit.snapshot();
@@ -285,7 +305,7 @@ impl Underway<'_> {
     /// Sets a started call going.
     fn launch(&mut self, run: &Run, ready: Ready) {
         let index = ready.index;
-        let Some(call) = run.open_calls().nth(index) else { return };
+        let Some(call) = run.open_call(index) else { return };
         self.running.push(match &ready.way {
             Way::Run(_) => self.driver.execute(run, call, ready),
             Way::Settle(result) | Way::Reply(result) => {
@@ -360,6 +380,7 @@ impl Underway<'_> {
                 while let Some((index, event)) = next_answer(run, &mut self.answers) {
                     if let Some(seen) = self.seen.get_mut(index) {
                         *seen = false;
+                        self.unplanned = true;
                     }
                     self.driver.apply(run, event)?;
                 }
@@ -370,7 +391,7 @@ impl Underway<'_> {
 
     /// A call has its result, or is suspended.
     fn land(&mut self, run: &mut Run, index: usize, outcome: Outcome) -> Result<(), ClientError> {
-        let Some(call) = run.open_calls().nth(index) else { return Ok(()) };
+        let Some(call) = run.open_call(index) else { return Ok(()) };
         if let Some(Measured { ms, is_error, pending }) = outcome.measured {
             let source = self.sources.get(index).copied().unwrap_or("custom");
             self.driver.client.metrics.tool(&call.name, source, is_error, ms, pending);
@@ -408,9 +429,7 @@ impl Underway<'_> {
             if let Poll::Ready(saved) = save.as_mut().poll(context) {
                 return Poll::Ready(saved);
             }
-            while let Poll::Ready(Some(ended)) = self.running.poll_next_unpin(context) {
-                self.ended.push_back(ended);
-            }
+            self.collect_ended(context);
             Poll::Pending
         })
         .await
@@ -419,7 +438,7 @@ impl Underway<'_> {
     fn tell_report(&self, run: &Run, index: usize, report: ToolReport) {
         // Log lines are for callers over a protocol; a run has no event for them.
         let ToolReport::Progress { progress, total, message } = report else { return };
-        let Some(call) = run.open_calls().nth(index) else { return };
+        let Some(call) = run.open_call(index) else { return };
         self.driver.events.tell(|| StreamEvent::ToolProgress {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -494,7 +513,7 @@ impl Driver {
     ) -> BoxFuture<'static, Ended> {
         let context = WaitForCtx {
             cancel: self.cancel.clone(),
-            call_id: run.open_calls().nth(index).map(|call| call.id.clone()).unwrap_or_default(),
+            call_id: run.open_call(index).map(|call| call.id.clone()).unwrap_or_default(),
             turn: run.turns().saturating_sub(1),
         };
         let told = self.events.taken_aside();
