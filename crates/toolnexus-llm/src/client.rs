@@ -240,6 +240,9 @@ impl Client {
 
     /// What this client's model calls, tool calls and runs add up to, in the Prometheus text format.
     ///
+    /// Of tool names that the toolkit does not know, the first hundred have series of their own; the
+    /// others share the one of `tool="(unknown)"`, so that a model cannot fill the memory with them.
+    ///
     /// ```
     /// # let client = toolnexus_llm::create_client(Default::default());
     /// assert!(client.metrics().starts_with("# HELP toolnexus_llm_requests_total Total LLM requests.\n"));

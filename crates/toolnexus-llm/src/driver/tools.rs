@@ -69,8 +69,8 @@ pub(super) struct Ready {
     pub(super) index: usize,
     pub(super) args: Args,
     pub(super) tool: Option<Arc<Tool>>,
-    /// Where the tool comes from, as metrics say it.
-    pub(super) source: &'static str,
+    /// Where the tool comes from; `None` for a name that the toolkit does not know.
+    pub(super) source: Option<ToolSource>,
     pub(super) way: Way,
 }
 
@@ -89,13 +89,13 @@ impl Ready {
         let name = &planned.call.name;
         let tool = driver.tool_of(name, snapshot);
         let refused = planned.call.invalid.is_some() || planned.call.rejected.is_some();
-        let mut source = tool.as_ref().map_or("custom", |tool| tool.source.as_str());
+        let mut source = tool.as_ref().map(|tool| tool.source);
         let way = match &planned.reply {
             Some(reply) if refused => Way::Reply(reply.clone()),
             Some(reply) => Way::Settle(reply.clone()),
             None => match driver.found(name, planned.args, snapshot) {
                 Some(found) => {
-                    source = ToolSource::Builtin.as_str();
+                    source = Some(ToolSource::Builtin);
                     Way::Reply(Box::new(found))
                 }
                 None => Way::Run(planned.answer.cloned().map(Box::new)),
@@ -136,7 +136,7 @@ struct Underway<'d> {
     checking: usize,
     ready: Vec<Ready>,
     /// The source of each call, for its metric event.
-    sources: Vec<&'static str>,
+    sources: Vec<Option<ToolSource>>,
     asked: Vec<usize>,
     answers: Vec<(usize, String, Answer)>,
     /// The hook error of the first call, in call order, that has one.
@@ -155,7 +155,7 @@ impl Driver {
             unplanned: true,
             checking: 0,
             ready: Vec::new(),
-            sources: vec!["custom"; run.open_calls().len()],
+            sources: vec![None; run.open_calls().len()],
             asked: Vec::new(),
             answers: Vec::new(),
             failed: None,
@@ -296,7 +296,7 @@ impl Underway<'_> {
         Ok(())
     }
 
-    fn set_source(&mut self, index: usize, source: &'static str) {
+    fn set_source(&mut self, index: usize, source: Option<ToolSource>) {
         if let Some(slot) = self.sources.get_mut(index) {
             *slot = source;
         }
@@ -393,7 +393,7 @@ impl Underway<'_> {
     fn land(&mut self, run: &mut Run, index: usize, outcome: Outcome) -> Result<(), ClientError> {
         let Some(call) = run.open_call(index) else { return Ok(()) };
         if let Some(Measured { ms, is_error, pending }) = outcome.measured {
-            let source = self.sources.get(index).copied().unwrap_or("custom");
+            let source = self.sources.get(index).copied().flatten();
             self.driver.client.metrics.tool(&call.name, source, is_error, ms, pending);
         }
         let result = match outcome.result {
