@@ -1,12 +1,10 @@
 //! The client: options, and the ways to start a run.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::content::ReplacedPart;
 use toolnexus_core::http::HttpTransport;
@@ -14,7 +12,7 @@ use toolnexus_core::{Answer as RequestAnswer, BoxFuture, Toolkit};
 use tracing::Instrument as _;
 
 use crate::boundary::Boundary;
-use crate::driver::{Answer, Driver, Events, ModelExchange, Observed, Recorder, Tally};
+use crate::driver::{Answer, Driver, Events, ModelExchange, Observed, Recorder, RunMeter, Tally};
 use crate::durable::{InDoubt, Resumption, TakenUp, exists};
 use crate::endpoint::Endpoint;
 use crate::in_process::InProcess;
@@ -28,8 +26,8 @@ use crate::transport::ReqwestTransport;
 use crate::wire::wire;
 use crate::{
     AskOptions, ClientError, ClientOptions, Conversation, ConversationStore, InMemoryConversationStore,
-    MetricEvent, ModelBoundary, Prompt, RunOptions, RunResult, RunStream, StreamEvent, StreamOptions,
-    ToolTier, Transcript,
+    ModelBoundary, Prompt, RunOptions, RunResult, RunStream, StreamEvent, StreamOptions, ToolTier,
+    Transcript,
 };
 
 /// The most model calls of a run that does not say.
@@ -310,7 +308,7 @@ impl Client {
             matches!(start, Start::Durable { .. } | Start::Resume { .. }).then(Recording::default);
         let caller = cancel.clone();
         let meter = RunMeter::start(&self.inner);
-        let work = Work { execution, recording: recording.clone(), tally: Arc::clone(&meter.tally) };
+        let work = Work { execution, recording: recording.clone(), tally: meter.tally() };
         let result = self.bounded(caller, |cancel| Box::pin(self.load_and_drive(work, cancel))).await;
         if let (Some(recording), Err(error)) = (&recording, &result) {
             recording.save_failure(error).await;
@@ -487,48 +485,6 @@ impl Recording {
             && !matches!(error, ClientError::RunLog(_))
         {
             recorder.save_failure(error.to_string()).await;
-        }
-    }
-}
-
-/// Tells the numbers of a run once it is over, also when it is dropped.
-struct RunMeter {
-    client: Arc<ClientInner>,
-    started: Instant,
-    tally: Arc<Tally>,
-    told: bool,
-}
-
-impl RunMeter {
-    fn start(client: &Arc<ClientInner>) -> Self {
-        RunMeter { client: Arc::clone(client), started: Instant::now(), tally: Arc::default(), told: false }
-    }
-
-    fn stop(mut self, result: &Result<RunResult, ClientError>) {
-        if let Ok(result) = result {
-            self.tally.set(result.turns, result.tool_call_count, result.usage.total_tokens);
-        }
-        self.tell(result.as_ref().err());
-    }
-
-    fn tell(&mut self, error: Option<&ClientError>) {
-        self.told = true;
-        let event = || MetricEvent::Run {
-            model: self.client.options.model.clone(),
-            turns: self.tally.turns.load(Relaxed),
-            tool_calls: self.tally.tool_calls.load(Relaxed),
-            total_tokens: self.tally.total_tokens.load(Relaxed),
-            ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            error: error.map(ClientError::to_string),
-        };
-        self.client.metrics.run(event, error.is_some());
-    }
-}
-
-impl Drop for RunMeter {
-    fn drop(&mut self) {
-        if !self.told {
-            self.tell(Some(&ClientError::Cancelled));
         }
     }
 }

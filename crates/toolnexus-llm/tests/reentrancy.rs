@@ -233,6 +233,10 @@ async fn a_panic_of_the_host_leaves_the_client_usable() {
         assert!(!matches!(outcome, Ok(Ok(_))), "{here}");
         let runs = metrics.of("run");
         assert_eq!(runs.len(), before + 1, "{here}");
+        assert_eq!(metrics.timeless().last(), runs.last(), "{here}");
+        if outcome.is_err() {
+            assert_eq!(runs[before]["error"], "the run panicked", "{here}");
+        }
         *place.lock().unwrap() = "";
         let result = within(client.run("outer", &toolkit)).await.unwrap();
         assert_eq!(result.text, "ok", "after a panic of {here}");

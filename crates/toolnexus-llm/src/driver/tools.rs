@@ -19,16 +19,16 @@ use std::task::{Context, Poll};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use toolnexus_core::{
-    Answer, BoxError, BoxFuture, Request, Snapshot, Tool, ToolReport, ToolResult, ToolSource, new_request_id,
-    pending_of,
+    Answer, BoxError, BoxFuture, Request, ToolReport, ToolResult, ToolSource, new_request_id, pending_of,
 };
 
 use super::Driver;
 use super::call::{Call, reporting};
+use super::ready::{Ready, Way};
 use super::told::Results;
 use crate::hooks;
 use crate::resolver::Resolver;
-use crate::run::{Args, ModelCall, PlannedCall, Run, RunEvent, Step};
+use crate::run::{ModelCall, Run, RunEvent, Step};
 use crate::{BeforeToolEvent, ClientError, StreamEvent, ToolOverride, WaitForCtx};
 
 /// How a turn of tools ended.
@@ -62,55 +62,6 @@ pub(super) struct Measured {
     pub(super) ms: u64,
     pub(super) is_error: bool,
     pub(super) pending: bool,
-}
-
-/// A call that may start.
-pub(super) struct Ready {
-    pub(super) index: usize,
-    pub(super) args: Args,
-    pub(super) tool: Option<Arc<Tool>>,
-    /// Where the tool comes from; `None` for a name that the toolkit does not know.
-    pub(super) source: Option<ToolSource>,
-    pub(super) way: Way,
-}
-
-/// What starting a call means.
-pub(super) enum Way {
-    /// The tool runs; with an answer, if it was suspended before.
-    Run(Option<Box<Answer>>),
-    /// It has its result without running.
-    Reply(Box<ToolResult>),
-    /// The same, for a suspension that ended: the `after_tool` hook has not seen it yet.
-    Settle(Box<ToolResult>),
-}
-
-impl Ready {
-    fn of(planned: &PlannedCall<'_>, driver: &Driver, snapshot: &Snapshot) -> Self {
-        let name = &planned.call.name;
-        let tool = driver.tool_of(name, snapshot);
-        let refused = planned.call.invalid.is_some() || planned.call.rejected.is_some();
-        let mut source = tool.as_ref().map(|tool| tool.source);
-        let way = match &planned.reply {
-            Some(reply) if refused => Way::Reply(reply.clone()),
-            Some(reply) => Way::Settle(reply.clone()),
-            None => match driver.found(name, planned.args, snapshot) {
-                Some(found) => {
-                    source = Some(ToolSource::Builtin);
-                    Way::Reply(Box::new(found))
-                }
-                None => Way::Run(planned.answer.cloned().map(Box::new)),
-            },
-        };
-        Ready { index: planned.index, args: Arc::clone(planned.args), tool, source, way }
-    }
-
-    /// The answer to run with.
-    pub(super) fn take_answer(&mut self) -> Option<Answer> {
-        match &mut self.way {
-            Way::Run(answer) => answer.take().map(|answer| *answer),
-            Way::Reply(_) | Way::Settle(_) => None,
-        }
-    }
 }
 
 /// Gives the run the answers it can take. It takes an answer for the first call that asks under
