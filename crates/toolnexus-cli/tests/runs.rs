@@ -604,6 +604,10 @@ async fn what_is_wrong_with_a_run_is_named() {
         assert!(!said.contains("damaged") || ran.stderr.contains("error: line 2 of "), "{ran:#?}");
         assert!(!ran.stderr.contains("panicked") && !ran.stderr.contains("to go on:"), "{ran:#?}");
     }
+    // Where no flag says which dialect, it is the run's.
+    let ran = place.run(&["runs", "resume", "there", "--durable", "runs"]).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:#?}");
+    ran.says(&["no key for a provider of style openai: set OPENAI_API_KEY"]);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
     assert_eq!(std::fs::read(&newer).unwrap(), there);
     assert!(!place.path().join("absent").exists() && !place.path().join("x.jsonl").exists());

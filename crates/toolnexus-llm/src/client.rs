@@ -12,7 +12,7 @@ use toolnexus_core::{Answer as RequestAnswer, BoxFuture, Toolkit};
 use tracing::Instrument as _;
 
 use crate::boundary::Boundary;
-use crate::driver::{Answer, Driver, Events, ModelExchange, Observed, Recorder, RunMeter, Tally};
+use crate::driver::{Answer, Doubts, Driver, Events, ModelExchange, Observed, Recorder, RunMeter, Tally};
 use crate::durable::{InDoubt, Resumption, TakenUp, exists};
 use crate::endpoint::Endpoint;
 use crate::in_process::InProcess;
@@ -309,12 +309,17 @@ impl Client {
         let caller = cancel.clone();
         let meter = RunMeter::start(&self.inner);
         let work = Work { execution, recording: recording.clone(), tally: meter.tally() };
-        let result = self.bounded(caller, |cancel| Box::pin(self.load_and_drive(work, cancel))).await;
-        if let (Some(recording), Err(error)) = (&recording, &result) {
+        let ended = self.bounded(caller, |cancel| Box::pin(self.load_and_drive(work, cancel))).await;
+        if let (Some(recording), Err(error)) = (&recording, &ended) {
             recording.save_failure(error).await;
         }
-        meter.stop(&result);
-        result
+        match &ended {
+            // That run had its event when it was driven.
+            Ok(Ended { driven: false, .. }) => meter.forget(),
+            Ok(Ended { result, .. }) => meter.stop(Ok(result)),
+            Err(error) => meter.stop(Err(error)),
+        }
+        ended.map(|ended| ended.result)
     }
 
     /// Does work that ends early when the caller cancels it or when `timeout_ms` is over. `work`
@@ -353,7 +358,7 @@ impl Client {
         &self.inner
     }
 
-    async fn load_and_drive(&self, work: Work, cancel: CancellationToken) -> Result<RunResult, ClientError> {
+    async fn load_and_drive(&self, work: Work, cancel: CancellationToken) -> Result<Ended, ClientError> {
         let options = &self.inner.options;
         let Work { execution, recording, tally } = work;
         let Execution { toolkit, events, streamed, data, boundary, start, .. } = execution;
@@ -377,23 +382,20 @@ impl Client {
                 match Box::pin(resumed.take_up(options, &toolkit)).await? {
                     TakenUp::Over(result) => {
                         events.tell_done(&result);
-                        return Ok(*result);
+                        return Ok(Ended { result: *result, driven: false });
                     }
                     TakenUp::GoesOn(begun) => *begun,
                 }
             }
         };
-        let Begun { run, recorder, again, events: first, resumed } = begun;
-        if resumed {
-            events.tell(|| StreamEvent::Resumed);
-        }
+        let Begun { run, recorder, doubts, events: first, resumed } = begun;
+        tally.set(run.turns(), run.finished_calls(), run.usage().total_tokens);
         let recorder = recorder.map(Arc::new);
         if let (Some(recording), Some(recorder)) = (&recording, &recorder) {
             recording.begin(recorder);
         }
         let boundary = boundary.as_ref().or(options.boundary.as_ref());
         let boundary = boundary.map(|boundary| Boundary::new(boundary.open(options.style)));
-        let id = run.conversation_id().unwrap_or_default().to_owned();
         let driver = Driver {
             client: Arc::clone(&self.inner),
             resolver: Resolver::of(options, &toolkit),
@@ -409,14 +411,13 @@ impl Client {
             tally,
         };
         driver.save().await?;
-        let result = driver.drive(run, again).await?;
-        driver.check_cancelled()?;
-        let refused = result.limit.as_deref() == Some(crate::result::limits::CONTENT_PART);
-        if !id.is_empty() && !refused {
-            self.inner.store.save(&id, &result.messages).await.map_err(ClientError::Store)?;
+        if resumed {
+            driver.events.tell(|| StreamEvent::Resumed);
         }
+        let result = driver.drive(run, doubts).await?;
+        driver.check_cancelled()?;
         driver.events.tell_done(&result);
-        Ok(result)
+        Ok(Ended { result, driven: true })
     }
 
     /// A run at its beginning, with what the store knows of its conversation.
@@ -447,7 +448,13 @@ impl Client {
         };
         let noted = !started.run_id.is_empty() || Observed::is_wanted();
         let events = if noted { vec![RunEvent::Started(started.clone())] } else { Vec::new() };
-        Ok(Begun { run: Run::start(started), recorder: None, again: Vec::new(), events, resumed: false })
+        Ok(Begun {
+            run: Run::start(started),
+            recorder: None,
+            doubts: Doubts::default(),
+            events,
+            resumed: false,
+        })
     }
 }
 
@@ -455,12 +462,19 @@ impl Client {
 pub(crate) struct Begun {
     pub(crate) run: Run,
     pub(crate) recorder: Option<Recorder>,
-    /// Running calls to be executed again.
-    pub(crate) again: Vec<usize>,
+    /// Calls that were running when its process ended.
+    pub(crate) doubts: Doubts,
     /// What happened before, where somebody wants to know.
     pub(crate) events: Vec<RunEvent>,
     /// Whether it goes on after its process ended.
     pub(crate) resumed: bool,
+}
+
+/// What an execution came to.
+struct Ended {
+    result: RunResult,
+    /// Not, where a log had the result.
+    driven: bool,
 }
 
 /// An execution with what outlives its future.
@@ -484,8 +498,16 @@ impl Recording {
         if let Some(recorder) = self.0.get()
             && !matches!(error, ClientError::RunLog(_))
         {
-            recorder.save_failure(error.to_string()).await;
+            recorder.save_failure(told_in_a_log(error)).await;
         }
+    }
+}
+
+/// The text of an error, without the address that some errors name.
+fn told_in_a_log(error: &ClientError) -> String {
+    match error {
+        ClientError::Transport { source, .. } => format!("no answer of the model could be read: {source}"),
+        other => other.to_string(),
     }
 }
 

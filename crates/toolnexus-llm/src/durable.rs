@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Answer, Request, Style, Toolkit, is_relay_request, new_request_id};
 
 use crate::client::{Begun, Execution, Start};
-use crate::driver::{Events, Recorder};
-use crate::run::{ModelCall, PlannedCall, Run, RunEvent};
+use crate::driver::{Doubts, Events, Recorder, Reported};
+use crate::run::{ModelCall, OpenRequest, PlannedCall, Run, RunEvent};
 use crate::run_log::{RunLog, RunLogError, check_run_id};
 use crate::stream::EventQueue;
 use crate::{
@@ -174,10 +174,9 @@ pub enum DurableError {
         /// The style of the client.
         client: Style,
     },
-    /// A run cannot be forked in the midst of a turn's tool calls.
-    #[error(
-        "the run cannot be forked at event {at}, where tools are running: the nearest place is {nearest}"
-    )]
+    /// A run cannot be forked in the midst of a step: where tools run, or between what a hook replaced
+    /// for a model call and the model's answer.
+    #[error("the run cannot be forked at event {at}, in the midst of a step: the nearest place is {nearest}")]
     NotABoundary {
         /// The place that was asked for.
         at: u64,
@@ -277,8 +276,8 @@ impl Client {
     /// first.
     ///
     /// # Errors
-    /// [`DurableError::NotABoundary`] when tools are running at that place, [`DurableError::Exists`],
-    /// and what the log reports.
+    /// [`DurableError::NotABoundary`] when tools are running at that place or a model call is being
+    /// prepared, [`DurableError::Exists`], and what the log reports.
     pub async fn fork(
         &self,
         log: &Arc<dyn RunLog>,
@@ -337,6 +336,7 @@ fn go_on(toolkit: &Toolkit, options: ResumeOptions, queue: Option<EventQueue>) -
 }
 
 async fn fork(log: &dyn RunLog, run_id: &str, at: u64, new_id: &str) -> Result<(), ClientError> {
+    check_run_id(run_id)?;
     check_run_id(new_id)?;
     let events = log.read(run_id, 0).await?;
     let nearest = nearest_boundary(&events, at)?;
@@ -359,7 +359,7 @@ pub(crate) fn exists(error: RunLogError, run_id: &str) -> ClientError {
     }
 }
 
-/// The number of events nearest to `at` after which no call is running.
+/// The number of events nearest to `at` after which no step is under way.
 fn nearest_boundary(events: &[RunEvent], at: u64) -> Result<u64, ClientError> {
     let mut run = Run::replay(events.iter().take(1))?;
     let mut nearest = 1;
@@ -367,7 +367,8 @@ fn nearest_boundary(events: &[RunEvent], at: u64) -> Result<u64, ClientError> {
     for event in events.iter().skip(1) {
         run.apply(event)?;
         len += 1;
-        if !run.has_running_calls() && at.abs_diff(len) < at.abs_diff(nearest) {
+        let asks_model = matches!(event, RunEvent::MessagesReplaced { .. } | RunEvent::ToolsReplaced { .. });
+        if !asks_model && !run.has_running_calls() && at.abs_diff(len) < at.abs_diff(nearest) {
             nearest = len;
         }
     }
@@ -400,6 +401,7 @@ impl Resumption {
         options: &ClientOptions,
         toolkit: &Toolkit,
     ) -> Result<TakenUp, ClientError> {
+        check_run_id(&self.run_id)?;
         let mut events = self.log.read(&self.run_id, 0).await?;
         let mut run = Run::replay(&events)?;
         if run.style() != options.style {
@@ -422,41 +424,44 @@ impl Resumption {
             return Ok(TakenUp::Over(Box::new(result)));
         }
         let recorder = Recorder::new(self.log, self.run_id, events.len() as u64);
-        let (doubts, again) = doubts(&run, &self.in_doubt, toolkit);
+        let (settled, doubts) = doubts(&run, &self.in_doubt, toolkit);
         let model = Some(options.model.clone()).filter(|model| model != run.model());
         let taken_up = RunEvent::Resumed { model };
-        for event in std::iter::once(taken_up).chain(answers).chain(doubts) {
+        for event in std::iter::once(taken_up).chain(answers).chain(settled) {
             run.apply(&event)?;
             recorder.note(event.clone());
             events.push(event);
         }
-        let begun = Begun { run, recorder: Some(recorder), again, events, resumed: true };
+        let begun = Begun { run, recorder: Some(recorder), doubts, events, resumed: true };
         Ok(TakenUp::GoesOn(Box::new(begun)))
     }
 }
 
-/// What becomes of the calls in doubt: events, and the calls to be executed again.
-fn doubts(run: &Run, policy: &InDoubt, toolkit: &Toolkit) -> (Vec<RunEvent>, Vec<usize>) {
+/// What becomes of the calls in doubt, and the events that say so.
+fn doubts(run: &Run, policy: &InDoubt, toolkit: &Toolkit) -> (Vec<RunEvent>, Doubts) {
     let mut events = Vec::new();
-    let mut again = Vec::new();
+    let mut doubts = Doubts::default();
     let snapshot = toolkit.snapshot();
     for planned in run.running_calls() {
         let hints = snapshot.get(&planned.call.name).and_then(|tool| tool.hints);
         let decided = match policy {
+            // No tool ran: the call has its result already, and its hook was looking at that.
+            _ if planned.reply.is_some() => InDoubt::Retry,
             _ if hints.is_some_and(|hints| hints.read_only) => InDoubt::Retry,
             InDoubt::Decide(decide) => decide(planned.call),
             other => other.clone(),
         };
         match decided {
-            InDoubt::Retry => again.push(planned.index),
+            InDoubt::Retry => doubts.again.push(planned.index),
             InDoubt::Ask => events.push(doubt(&planned)),
-            InDoubt::Report | InDoubt::Decide(_) => events.push(RunEvent::ToolFinished {
-                index: planned.index,
-                result: Arc::new(Run::interrupted_result()),
-            }),
+            InDoubt::Report | InDoubt::Decide(_) => {
+                let (index, result) = (planned.index, Arc::new(Run::interrupted_result()));
+                events.push(RunEvent::ToolFinished { index, result: Arc::clone(&result) });
+                doubts.reported.push(Reported { index, call: planned.call.clone(), result });
+            }
         }
     }
-    (events, again)
+    (events, doubts)
 }
 
 /// The question whether to run a call again.
@@ -475,13 +480,13 @@ fn doubt(planned: &PlannedCall<'_>) -> RunEvent {
     RunEvent::Suspended { index: planned.index, request, output: prompt, in_doubt: true }
 }
 
-/// What an answer settles: its own request and, where it answers the merged request of relay tools that
+/// What an answer settles: its own request or, where it answers the merged request of relay tools that
 /// a pending result shows, that of each relay call it has a result for.
 pub(crate) fn answered(run: &Run, answer: &Answer) -> Result<Vec<RunEvent>, ClientError> {
     let open = run.open_requests();
-    let event = |id: &str| RunEvent::Answered {
-        request_id: id.to_owned(),
-        answer: Answer { id: id.to_owned(), ..answer.clone() },
+    let event = |asked: &OpenRequest<'_>| {
+        let request_id = asked.request.id.clone();
+        RunEvent::Answered { answer: Answer { id: request_id.clone(), ..answer.clone() }, request_id }
     };
     let merged = run.halting_request().is_some_and(|asked| asked.id == answer.id && is_relay_request(&asked));
     let results = answer.data.as_ref().and_then(|data| data.get("results")).and_then(Value::as_array);
@@ -490,17 +495,19 @@ pub(crate) fn answered(run: &Run, answer: &Answer) -> Result<Vec<RunEvent>, Clie
             results.into_iter().flatten().filter_map(|entry| entry.get("id").and_then(Value::as_str));
         ids.any(|id| id == call.id)
     };
-    let settled: Vec<RunEvent> = open
-        .iter()
-        .filter(|open| {
-            let relayed = merged && is_relay_request(open.request);
-            open.request.id == answer.id || (relayed && (!answer.ok || has_result_for(open.call)))
-        })
-        .map(|open| event(&open.request.id))
-        .collect();
-    if settled.is_empty() {
-        let open = open.iter().map(|open| open.request.id.clone()).collect();
-        return Err(DurableError::UnknownRequest { id: answer.id.clone(), open }.into());
+    let relayed = |asked: &&OpenRequest<'_>| {
+        merged && is_relay_request(asked.request) && (!answer.ok || has_result_for(asked.call))
+    };
+    let settled: Vec<RunEvent> = open.iter().filter(relayed).map(event).collect();
+    if !settled.is_empty() {
+        return Ok(settled);
     }
-    Ok(settled)
+    // Of requests with one id, a tool's own, the first: a grant for one call is none for another.
+    match open.iter().find(|asked| asked.request.id == answer.id) {
+        Some(asked) => Ok(vec![event(asked)]),
+        None => {
+            let open = open.iter().map(|asked| asked.request.id.clone()).collect();
+            Err(DurableError::UnknownRequest { id: answer.id.clone(), open }.into())
+        }
+    }
 }

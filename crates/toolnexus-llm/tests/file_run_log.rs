@@ -626,6 +626,22 @@ async fn lists_are_ordered_by_the_beginning() {
     assert_eq!(log.list(page).await.unwrap()[0].run_id, "a");
 }
 
+// RUN-9, RUN-28: one run's summary is that of the list, and its errors are those of reading
+#[tokio::test]
+async fn one_run_is_summarised_alone() {
+    let (dir, log) = temporary();
+    log.append("a", 0, &[started("a"), failed("x")]).await.unwrap();
+    let listed = log.list(RunFilter::default()).await.unwrap();
+    assert_eq!(log.summary("a").await.unwrap(), listed[0]);
+    assert!(
+        matches!(log.summary("absent").await, Err(RunLogError::NotFound { run_id }) if run_id == "absent")
+    );
+    assert!(matches!(log.summary("../x").await, Err(RunLogError::InvalidId { .. })));
+    let text = fs::read_to_string(path(&dir, "a")).unwrap();
+    fs::write(path(&dir, "a"), text.replacen("started", "startle", 1)).unwrap();
+    assert_eq!(corrupt_line(&log.summary("a").await.unwrap_err()), Some(1));
+}
+
 // RUN-9: what could not be read again is refused before anything is written
 #[tokio::test]
 async fn an_event_that_is_nested_too_deep_is_refused() {

@@ -10,7 +10,7 @@ use super::Render;
 use crate::exit::Failure;
 use crate::loading::Loaded;
 use crate::provider::Choice;
-use crate::runs::{Becomes, Recorded, TakenUp};
+use crate::runs::{Recorded, TakenUp};
 use crate::screen::Screen;
 
 /// Writes each event as it is, one a line.
@@ -49,20 +49,21 @@ impl Render for Json {
 
     fn recorded(&mut self, recorded: &Recorded, taken_up: Option<&TakenUp<'_>>) -> io::Result<()> {
         self.run_id = Some(recorded.run_id.clone());
-        let in_doubt = taken_up.map(|taken_up| {
-            let doubt = |(planned, becomes): &(toolnexus::client::run::PlannedCall<'_>, Becomes)| {
-                let call = planned.call;
-                json!({"id": call.id, "name": call.name, "args": planned.args, "becomes": becomes.as_str()})
-            };
-            taken_up.in_doubt.iter().map(doubt).collect::<Vec<Value>>()
-        });
         let mut line = json!({
             "type": "run",
             "runId": recorded.run_id,
             "durable": recorded.directory.to_string(),
             "resumed": taken_up.is_some(),
         });
-        if let (Some(in_doubt), Some(line)) = (in_doubt, line.as_object_mut()) {
+        if let (Some(taken_up), Some(line)) = (taken_up, line.as_object_mut()) {
+            let in_doubt: Vec<Value> = taken_up
+                .in_doubt
+                .iter()
+                .map(|(planned, becomes)| {
+                    let call = planned.call;
+                    json!({"id": call.id, "name": call.name, "args": planned.args, "becomes": becomes.as_str()})
+                })
+                .collect();
             line.insert("inDoubt".into(), in_doubt.into());
         }
         self.line(&line)

@@ -18,7 +18,7 @@ mod transcript;
 pub(crate) use args::RunsCommand;
 pub(crate) use directory::{Directory, Recorded};
 pub(crate) use failure::{exists, of_durable_error, of_log_error};
-pub(crate) use taken_up::{Becomes, TakenUp};
+pub(crate) use taken_up::TakenUp;
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;

@@ -3,10 +3,9 @@
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use tokio::time::Instant;
 use toolnexus::client::ResumeOptions;
 use toolnexus::client::run::Run;
-use toolnexus::{Answer, ClientOptions, RunResult, StreamEvent, create_client};
+use toolnexus::{ClientOptions, RunResult, StreamEvent, create_client};
 
 use super::args::ResumeArgs;
 use super::directory::Stored;
@@ -56,7 +55,20 @@ async fn prepare_and_go_on(
         render.loaded(&loaded, &choice)?;
         let taken_up = TakenUp::of(&stored.run, args.in_doubt, &loaded.toolkit);
         render.recorded(&stored.recorded, Some(&taken_up))?;
-        go_on(args, &stored, answer, (&choice, deadline), &loaded.toolkit, render, interrupt).await
+        let options = ResumeOptions {
+            answer,
+            in_doubt: args.in_doubt.into(),
+            cancel: Some(interrupt.token()),
+            ..ResumeOptions::new(Arc::new(stored.log.clone()), args.run_id.as_str())
+        };
+        let attempts = Attempts::default();
+        let client = create_client(ClientOptions {
+            on_error: Some(attempts.watch()),
+            timeout_ms: timeout_ms(deadline),
+            ..choice.client_options()
+        });
+        let stream = client.stream_resume(&loaded.toolkit, options);
+        session::drive(stream, render, &choice, &attempts, interrupt).await
     }
     .await;
     loaded.toolkit.close().await;
@@ -92,29 +104,4 @@ fn choose(args: &ResumeArgs, run: &Run) -> Result<Choice, Failure> {
         )));
     }
     Ok(choice)
-}
-
-async fn go_on(
-    args: &ResumeArgs,
-    stored: &Stored,
-    answer: Option<Answer>,
-    (choice, deadline): (&Choice, Option<Instant>),
-    toolkit: &toolnexus::Toolkit,
-    render: &mut dyn Render,
-    interrupt: &Interrupt,
-) -> Result<RunResult, Failure> {
-    let attempts = Attempts::default();
-    let client = create_client(ClientOptions {
-        on_error: Some(attempts.watch()),
-        timeout_ms: timeout_ms(deadline),
-        ..choice.client_options()
-    });
-    let options = ResumeOptions {
-        answer,
-        in_doubt: args.in_doubt.into(),
-        cancel: Some(interrupt.token()),
-        ..ResumeOptions::new(Arc::new(stored.log.clone()), args.run_id.as_str())
-    };
-    let stream = client.stream_resume(toolkit, options);
-    session::drive(stream, render, choice, &attempts, interrupt).await
 }

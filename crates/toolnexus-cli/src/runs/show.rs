@@ -64,8 +64,8 @@ async fn text(stored: &Stored, width: usize) -> Result<String, Failure> {
     }
     let next = match summary.status {
         RunSummaryStatus::Done | RunSummaryStatus::Incomplete => return Ok(out),
-        RunSummaryStatus::Pending => recorded.how_to_answer(open.len()),
-        RunSummaryStatus::Running | RunSummaryStatus::Failed => recorded.how_to_go_on(),
+        _ if !open.is_empty() => recorded.how_to_answer(open.len()),
+        _ => recorded.how_to_go_on(),
     };
     out.push_str(&format!("\n{}\n", paint.dim(&next)));
     Ok(out)

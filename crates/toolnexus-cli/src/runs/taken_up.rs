@@ -43,38 +43,31 @@ impl<'r> TakenUp<'r> {
     /// The run with what becomes of its calls in doubt, which the client settles in the same way.
     pub(crate) fn of(run: &'r Run, policy: InDoubtArg, toolkit: &Toolkit) -> Self {
         let snapshot = toolkit.snapshot();
-        let becomes = |call: &ModelCall| {
-            let hints = snapshot.get(&call.name).and_then(|tool| tool.hints);
-            match policy {
+        let settle = |planned: PlannedCall<'r>| {
+            let hints = snapshot.get(&planned.call.name).and_then(|tool| tool.hints);
+            let becomes = match policy {
                 _ if hints.is_some_and(|hints| hints.read_only) => Becomes::RunAgain,
                 InDoubtArg::Report => Becomes::Reported,
                 InDoubtArg::Retry => Becomes::RunAgain,
                 InDoubtArg::Ask => Becomes::Asked,
-            }
+            };
+            (planned, becomes)
         };
-        let running = run.running_calls().into_iter();
-        TakenUp {
-            run,
-            in_doubt: running.map(|planned| (becomes(planned.call), planned)).map(|(b, p)| (p, b)).collect(),
-        }
+        TakenUp { run, in_doubt: run.running_calls().into_iter().map(settle).collect() }
     }
 
     /// The calls of the open turn whose results are still to be told.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = &'r ModelCall> {
-        let over = |index: usize| {
-            self.run.finished_call(index).is_some()
-                || self
-                    .in_doubt
-                    .iter()
-                    .any(|(call, becomes)| call.index == index && *becomes == Becomes::Reported)
+        let run = self.run;
+        let reported = |index: usize| {
+            let of_this = |(call, becomes): &(PlannedCall<'_>, Becomes)| {
+                call.index == index && *becomes == Becomes::Reported
+            };
+            self.in_doubt.iter().any(of_this)
         };
-        let calls: Vec<&'r ModelCall> = self
-            .run
-            .open_calls()
+        run.open_calls()
             .enumerate()
-            .filter(|(index, _)| !over(*index))
+            .filter(move |(index, _)| run.finished_call(*index).is_none() && !reported(*index))
             .map(|(_, call)| call)
-            .collect();
-        calls.into_iter()
     }
 }

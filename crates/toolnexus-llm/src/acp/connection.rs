@@ -107,7 +107,7 @@ pub(super) async fn run(
 
 /// Opens a session; `None` when the connection is over first.
 async fn open(
-    process: &AgentState,
+    process: &Arc<AgentState>,
     options: &AcpOptions,
     connection: ConnectionTo<Agent>,
 ) -> Option<Result<Session, AcpError>> {
@@ -117,7 +117,7 @@ async fn open(
     hello.client_info = Some(Implementation::new("toolnexus", env!("CARGO_PKG_VERSION")));
     // An answer in another version of the protocol comes as an error.
     if let Err(error) = connection.send_request(hello).block_task().await {
-        return failure(command, "initialize", error).map(Err);
+        return failure(process, "initialize", error).map(Err);
     }
     let cwd = match &options.cwd {
         Some(cwd) => std::path::absolute(cwd),
@@ -134,10 +134,10 @@ async fn open(
         Ok(session) => Some(Ok(Session {
             connection,
             id: session.session_id,
-            command: command.to_owned(),
+            process: Arc::clone(process),
             timeout: options.prompt_timeout(),
         })),
-        Err(error) => failure(command, "session/new", error).map(Err),
+        Err(error) => failure(process, "session/new", error).map(Err),
     }
 }
 

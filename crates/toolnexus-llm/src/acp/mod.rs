@@ -25,6 +25,7 @@ mod session;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -111,8 +112,9 @@ impl AcpClient {
     /// Dropping the future cancels the turn.
     ///
     /// # Errors
-    /// A turn that takes longer than `prompt_timeout_ms` (it is then cancelled), is refused or
-    /// cancelled, and an agent that has ended.
+    /// A turn that takes longer than `prompt_timeout_ms` (it is then cancelled), that the agent answers
+    /// with an error or ends as cancelled, and an agent that has ended. A refusal is an answer: the text
+    /// says what the agent had to say.
     pub async fn prompt(&self, text: impl Into<String>) -> Result<String, AcpError> {
         self.inner.cancellable(Said::Text(text.into()), CancellationToken::new()).await
     }
@@ -180,11 +182,26 @@ impl Inner {
 
     async fn turn(&self, said: Said, cancel: Option<CancellationToken>) -> Result<String, AcpError> {
         let (answer, answered) = oneshot::channel();
+        let queued = Queued { cancel: cancel.clone(), begun: Arc::default() };
+        let begun = Arc::clone(&queued.begun);
         // A connection that has ended drops the turn, and its answer with it.
-        let _ = self.turns.send(Turn { said, cancel, pieces: None, answer });
-        match answered.await {
-            Ok(reply) => reply,
-            Err(_) => Err(self.end().await),
+        let _ = self.turns.send(Turn { said, cancel, begun, pieces: None, answer });
+        self.answer(answered, queued).await
+    }
+
+    /// The answer to a turn, which may be cancelled before its time has come.
+    async fn answer(
+        &self,
+        answered: oneshot::Receiver<Result<String, AcpError>>,
+        queued: Queued,
+    ) -> Result<String, AcpError> {
+        tokio::select! {
+            biased;
+            reply = answered => match reply {
+                Ok(reply) => reply,
+                Err(_) => Err(self.end().await),
+            },
+            () = queued.given_up() => Err(AcpError::Cancelled),
         }
     }
 
@@ -198,14 +215,13 @@ impl Inner {
         let cancel = request.cancel.child_token();
         let ends_early = cancel.clone().drop_guard();
         let said = Said::Request(request);
-        let _ = self.turns.send(Turn { said, cancel: Some(cancel), pieces: Some(sender), answer });
+        let queued = Queued { cancel: Some(cancel.clone()), begun: Arc::default() };
+        let begun = Arc::clone(&queued.begun);
+        let _ = self.turns.send(Turn { said, cancel: Some(cancel), begun, pieces: Some(sender), answer });
         let pieces = futures::stream::poll_fn(move |context| pieces.poll_recv(context));
+        let pieces = pieces.take_until(queued.clone().given_up());
         let end = async move {
-            let end = match answered.await {
-                Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error),
-                Err(_) => Some(self.end().await),
-            };
+            let end = self.answer(answered, queued).await.err();
             // The turn is over: nothing is left to cancel.
             ends_early.disarm();
             futures::stream::iter(end.map(|error| Err(error.into())))
@@ -216,6 +232,27 @@ impl Inner {
     /// Why the connection is over.
     async fn end(&self) -> AcpError {
         end_of(self.ended.clone(), &self.process).await
+    }
+}
+
+/// A turn whose time may not have come, as its caller sees it.
+#[derive(Clone)]
+struct Queued {
+    cancel: Option<CancellationToken>,
+    begun: Arc<AtomicBool>,
+}
+
+impl Queued {
+    /// Waits until the turn is cancelled before its time. One that has begun is ended by the session,
+    /// which tells the agent first.
+    async fn given_up(self) {
+        if let Some(cancel) = &self.cancel {
+            cancel.cancelled().await;
+            if !self.begun.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+        std::future::pending().await
     }
 }
 

@@ -151,7 +151,8 @@ impl AgentState {
     /// Keeps a line of standard output that is no message.
     pub(super) fn stray_line(&self, line: &str) {
         tracing::debug!(command = self.command, "a line of an ACP agent is no message");
-        lock(&self.stray).get_or_insert_with(|| cut(line.trim(), LINE_SHOWN).into_owned());
+        // Without secrets before it is cut: the first part of one tells enough.
+        lock(&self.stray).get_or_insert_with(|| cut(&self.redacted(line.trim()), LINE_SHOWN).into_owned());
     }
 
     /// Keeps why standard output cannot be read any further.
@@ -204,7 +205,7 @@ impl AgentState {
 
     /// The text without values that were given to the agent, or that it inherited under a name that
     /// tells of a secret.
-    fn redacted(&self, text: &str) -> String {
+    pub(super) fn redacted(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
             text = redact_secret(&text, secret.expose_secret()).into_owned();

@@ -1,6 +1,7 @@
 //! One session with an agent: turns, one after the other.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::AcpError;
+use super::process::AgentState;
 use super::prompt_text::{newest_text, whole_text};
 use crate::InProcessRequest;
 
@@ -31,6 +33,8 @@ pub(super) struct Turn {
     pub(super) said: Said,
     /// Ends the turn early; without it, a caller that goes away changes nothing for the agent.
     pub(super) cancel: Option<CancellationToken>,
+    /// Whether the turn's time has come.
+    pub(super) begun: Arc<AtomicBool>,
     /// Receives each piece of the answer. Closed before the answer is given.
     pub(super) pieces: Option<mpsc::UnboundedSender<String>>,
     pub(super) answer: oneshot::Sender<Result<String, AcpError>>,
@@ -43,6 +47,7 @@ pub(super) struct CurrentTurn {
 }
 
 struct Open {
+    session: SessionId,
     text: String,
     pieces: Option<mpsc::UnboundedSender<String>>,
     /// Fires when the turn is over, one way or the other.
@@ -63,8 +68,14 @@ impl CurrentTurn {
         }
     }
 
-    /// Takes a `session/update` into account.
+    /// Takes a `session/update` into account, unless it is another session's: an agent may open more
+    /// of them for helpers of its own.
     pub(super) fn update(&self, params: &Value) {
+        let session = params.get("sessionId").and_then(Value::as_str);
+        let is_ours = |open: &Open| session.is_none_or(|session| session == &*open.session.0);
+        if !self.lock().as_ref().is_some_and(is_ours) {
+            return;
+        }
         let update = params.get("update");
         let text_at = |pointer: &str| update?.pointer(pointer)?.as_str();
         if text_at("/sessionUpdate") == Some("agent_message_chunk")
@@ -80,8 +91,8 @@ impl CurrentTurn {
         self.lock().as_ref().map(|open| open.over.clone())
     }
 
-    fn begin(&self, pieces: Option<mpsc::UnboundedSender<String>>) {
-        *self.lock() = Some(Open { text: String::new(), pieces, over: CancellationToken::new() });
+    fn begin(&self, session: SessionId, pieces: Option<mpsc::UnboundedSender<String>>) {
+        *self.lock() = Some(Open { session, text: String::new(), pieces, over: CancellationToken::new() });
     }
 
     /// Ends the turn and gives its text.
@@ -101,7 +112,7 @@ impl CurrentTurn {
 pub(super) struct Session {
     pub(super) connection: ConnectionTo<Agent>,
     pub(super) id: SessionId,
-    pub(super) command: String,
+    pub(super) process: Arc<AgentState>,
     pub(super) timeout: Duration,
 }
 
@@ -128,6 +139,7 @@ impl Session {
                 turn = turns.recv() => turn,
             };
             let Some(turn) = turn else { return };
+            turn.begun.store(true, Ordering::SeqCst);
             // A caller that went away before its turn came wants nothing.
             if turn.answer.is_closed() {
                 continue;
@@ -152,13 +164,15 @@ impl Session {
                 Said::Request(request) => (whole_text(&request), true),
             };
             introduced |= introduces;
-            current.begin(turn.pieces);
+            current.begin(self.id.clone(), turn.pieces);
             let prompt = PromptRequest::new(self.id.clone(), vec![ContentBlock::from(text)]);
             let mut answer: Unanswered = Box::pin(self.connection.send_request(prompt).block_task());
             let ended = until(turn.cancel.as_ref(), deadline, &mut answer).await;
             let reply = match ended {
                 Ok(Ok(response)) => {
                     let text = current.end();
+                    // An agent forgets what it has refused.
+                    introduced &= !(introduces && response.stop_reason == StopReason::Refusal);
                     if response.stop_reason == StopReason::Cancelled {
                         Err(AcpError::Cancelled)
                     } else {
@@ -202,20 +216,20 @@ impl Session {
         match early {
             Early::Cancelled => AcpError::Cancelled,
             Early::TooLong => AcpError::Timeout {
-                command: self.command.clone(),
+                command: self.process.command().to_owned(),
                 timeout_ms: u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX),
             },
         }
     }
 
     fn failure(&self, method: &'static str, error: agent_client_protocol::Error) -> Option<AcpError> {
-        failure(&self.command, method, error)
+        failure(&self.process, method, error)
     }
 }
 
 /// An agent's error answer; `None` when there was no answer because the connection is over.
 pub(super) fn failure(
-    command: &str,
+    process: &AgentState,
     method: &'static str,
     error: agent_client_protocol::Error,
 ) -> Option<AcpError> {
@@ -229,8 +243,14 @@ pub(super) fn failure(
         Some(detail) => format!("{}: {detail}", error.message),
         None => error.message,
     };
+    let message = process.redacted(&message);
     let message = toolnexus_core::redact::cut(&message, crate::ERROR_BODY_CAP).into_owned();
-    Some(AcpError::Failed { command: command.to_owned(), method, message, code: error.code.value() })
+    Some(AcpError::Failed {
+        command: process.command().to_owned(),
+        method,
+        message,
+        code: error.code.value(),
+    })
 }
 
 /// Waits for work no longer than until the token fires or the deadline is over.
@@ -282,7 +302,7 @@ mod tests {
             let current = CurrentTurn::default();
             current.update(&chunk("agent_message_chunk", "before"));
             let (sender, mut told) = mpsc::unbounded_channel();
-            current.begin(Some(sender));
+            current.begin(SessionId::new("s"), Some(sender));
             let over = current.over().unwrap();
             for (text, is_thought) in &pieces {
                 let kind = if *is_thought { "agent_thought_chunk" } else { "agent_message_chunk" };

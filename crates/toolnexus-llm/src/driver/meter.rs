@@ -44,11 +44,16 @@ impl RunMeter {
         Arc::clone(&self.tally)
     }
 
-    pub(crate) fn stop(mut self, result: &Result<RunResult, ClientError>) {
-        if let Ok(result) = result {
+    pub(crate) fn stop(mut self, ended: Result<&RunResult, &ClientError>) {
+        if let Ok(result) = ended {
             self.tally.set(result.turns, result.tool_call_count, result.usage.total_tokens);
         }
-        self.tell(result.as_ref().err().map(ClientError::to_string));
+        self.tell(ended.err().map(ClientError::to_string));
+    }
+
+    /// Tells nothing: this was no run.
+    pub(crate) fn forget(mut self) {
+        self.told = true;
     }
 
     fn tell(&mut self, error: Option<String>) {

@@ -22,14 +22,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::Toolkit;
+use toolnexus_core::{ToolResult, Toolkit};
 
 use crate::boundary::Boundary;
 use crate::client::ClientInner;
 use crate::hooks::Hooks;
 use crate::resolver::Resolver;
 use crate::result::limits;
-use crate::run::{Run, RunError, RunEvent, Step};
+use crate::run::{ModelCall, Run, RunError, RunEvent, Step};
 use crate::stream::EventQueue;
 use crate::tiers::TierPlan;
 use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent, TextSink};
@@ -134,29 +134,70 @@ pub(crate) struct Driver {
     pub(crate) observed: Option<Observed>,
 }
 
+/// What was decided about the calls that were running when a process ended.
+#[derive(Default)]
+pub(crate) struct Doubts {
+    /// Those that are taken up again.
+    pub(crate) again: Vec<usize>,
+    /// Those that got their result for it. The run has it, and nobody was told.
+    pub(crate) reported: Vec<Reported>,
+}
+
+/// A call that ended with its process.
+pub(crate) struct Reported {
+    pub(crate) index: usize,
+    pub(crate) call: ModelCall,
+    pub(crate) result: Arc<ToolResult>,
+}
+
 impl Driver {
-    /// Drives the run to its end. `again` are running calls to be executed again, after the end of the
-    /// process in which they ran.
-    pub(crate) async fn drive(&self, mut run: Run, again: Vec<usize>) -> Result<RunResult, ClientError> {
-        let ended = self.drive_on(&mut run, again).await;
+    /// Drives the run to its end and saves its conversation. `doubts` are for a run that goes on after
+    /// the end of its process.
+    pub(crate) async fn drive(&self, mut run: Run, doubts: Doubts) -> Result<RunResult, ClientError> {
+        let conversation = run.conversation_id().map(str::to_owned);
+        let ended = self.drive_on(&mut run, doubts).await;
         self.show_observed(&run);
-        match ended? {
+        let result = match ended? {
             Ended::Done => {
+                if let (Some(id), Step::Done(result)) = (&conversation, run.next()) {
+                    // Its last words first, so that a resume saves the same, and its end last, so that
+                    // a run with an end has its conversation saved.
+                    self.save().await?;
+                    self.keep(id, result).await?;
+                }
                 self.finish(&mut run).await?;
                 run.into_result()
             }
-            Ended::Halted if self.recorder.is_some() => run.paused(),
-            Ended::Halted => run.halted(),
-        }
+            Ended::Halted => {
+                let result = if self.recorder.is_some() { run.paused() } else { run.halted() };
+                if let (Some(id), Some(result)) = (&conversation, &result) {
+                    self.keep(id, result).await?;
+                }
+                result
+            }
+        };
         // A run that halted or is done has a result: this is a fault of the machine.
-        .ok_or_else(|| RunError::Unexpected { event: "end", state: "without a result".into() }.into())
+        result.ok_or_else(|| RunError::Unexpected { event: "end", state: "without a result".into() }.into())
     }
 
-    async fn drive_on(&self, run: &mut Run, again: Vec<usize>) -> Result<Ended, ClientError> {
+    /// Saves the conversation, unless its prompt could not be sent.
+    async fn keep(&self, id: &str, result: &RunResult) -> Result<(), ClientError> {
+        self.check_cancelled()?;
+        if result.limit.as_deref() == Some(limits::CONTENT_PART) {
+            return Ok(());
+        }
+        self.client.store.save(id, &result.messages).await.map_err(ClientError::Store)
+    }
+
+    async fn drive_on(&self, run: &mut Run, mut doubts: Doubts) -> Result<Ended, ClientError> {
         let endpoint = self.client.endpoint()?;
         // One list of tools for the whole run, announced; a call looks its tool up live.
         let mut offer = Offer::of(run, &self.toolkit, &self.client.options.model, self.tiers.as_deref());
-        let mut again = Some(again).filter(|again| !again.is_empty());
+        if run.open_calls().len() == 0 {
+            for Reported { call, result, .. } in std::mem::take(&mut doubts.reported) {
+                told::tell_result(&self.events, &call, &result);
+            }
+        }
         loop {
             self.check_cancelled()?;
             match run.next() {
@@ -177,7 +218,7 @@ impl Driver {
                 },
                 Step::CallTools(_) | Step::Ask(_) | Step::Wait => {
                     // Boxed, so that the future of the whole run stays small.
-                    let turn = Box::pin(self.run_tools(run, again.take().unwrap_or_default()));
+                    let turn = Box::pin(self.run_tools(run, std::mem::take(&mut doubts)));
                     if let Turn::Halted = turn.await? {
                         return Ok(Ended::Halted);
                     }

@@ -52,16 +52,21 @@ impl<'a> Results<'a> {
                     return;
                 }
                 Slot::Told => {}
-                Slot::Here(result) => self.events.tell(|| StreamEvent::ToolResult {
-                    id: call.id.clone(),
-                    name: call.name.clone(),
-                    output: result.output.clone(),
-                    is_error: result.is_error,
-                    metadata: result.metadata.clone(),
-                    via: call.via.clone(),
-                }),
+                Slot::Here(result) => tell_result(self.events, call, &result),
             }
             self.told += 1;
         }
     }
+}
+
+/// Tells one result.
+pub(super) fn tell_result(events: &Events, call: &ModelCall, result: &ToolResult) {
+    events.tell(|| StreamEvent::ToolResult {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        output: result.output.clone(),
+        is_error: result.is_error,
+        metadata: result.metadata.clone(),
+        via: call.via.clone(),
+    });
 }

@@ -22,10 +22,10 @@ use toolnexus_core::{
     Answer, BoxError, BoxFuture, Request, ToolReport, ToolResult, ToolSource, new_request_id, pending_of,
 };
 
-use super::Driver;
 use super::call::{Call, reporting};
 use super::ready::{Ready, Way};
 use super::told::Results;
+use super::{Doubts, Driver};
 use crate::hooks;
 use crate::resolver::Resolver;
 use crate::run::{ModelCall, Run, RunEvent, Step};
@@ -95,8 +95,8 @@ struct Underway<'d> {
 }
 
 impl Driver {
-    /// Runs the open turn. `again` are calls of it that run already, but in a process that is gone.
-    pub(super) async fn run_tools(&self, run: &mut Run, again: Vec<usize>) -> Result<Turn, ClientError> {
+    /// Runs the open turn. `doubts` are calls of it that were running in a process that is gone.
+    pub(super) async fn run_tools(&self, run: &mut Run, doubts: Doubts) -> Result<Turn, ClientError> {
         let mut turn = Underway {
             driver: self,
             running: FuturesUnordered::new(),
@@ -111,8 +111,11 @@ impl Driver {
             answers: Vec::new(),
             failed: None,
         };
-        if !again.is_empty() {
-            turn.run_again(run, &again);
+        for reported in &doubts.reported {
+            turn.results.note(reported.index, &reported.result);
+        }
+        if !doubts.again.is_empty() {
+            turn.run_again(run, &doubts.again);
         }
         turn.drive(run).await
     }
@@ -184,7 +187,7 @@ impl Underway<'_> {
             }
             let ready = Ready::of(&call, self.driver, &snapshot);
             match (&ready.way, &hook) {
-                (Way::Run(None), Some(hook)) => {
+                (Way::Run(None), Some(hook)) if !call.started => {
                     let event = BeforeToolEvent {
                         name: call.call.name.clone(),
                         args: (**call.args).clone(),
@@ -267,15 +270,13 @@ impl Underway<'_> {
         });
     }
 
-    /// Takes up calls whose process is gone.
+    /// Takes up calls whose process is gone. One that has its result already, as a declined one that its
+    /// hook was looking at, does not run for that.
     fn run_again(&mut self, run: &Run, again: &[usize]) {
         let snapshot = self.driver.toolkit.snapshot();
         for planned in run.running_calls() {
             if again.contains(&planned.index) {
-                let ready = Ready {
-                    way: Way::Run(planned.answer.cloned().map(Box::new)),
-                    ..Ready::of(&planned, self.driver, &snapshot)
-                };
+                let ready = Ready::of(&planned, self.driver, &snapshot);
                 self.set_source(ready.index, ready.source);
                 self.launch(run, ready);
             }

@@ -116,6 +116,7 @@ impl Debug for PlannedCall<'_> {
             .field("index", &self.index)
             .field("call", self.call)
             .field("answered", &self.answer.is_some())
+            .field("started", &self.started)
             .field("to_be_executed", &self.reply.is_none())
             .finish()
     }

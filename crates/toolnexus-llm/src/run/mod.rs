@@ -79,6 +79,8 @@ pub struct PlannedCall<'a> {
     pub args: &'a Args,
     /// The answer to the call's request, when this is the run after a suspension.
     pub answer: Option<&'a Answer>,
+    /// Whether it was started before: what hooks had to say of it is in its arguments.
+    pub started: bool,
     /// Set when the call must not be executed: finish it with this result.
     pub reply: Option<Box<ToolResult>>,
 }
@@ -209,6 +211,7 @@ impl Run {
             call: &open.call,
             args: &open.args,
             answer: open.answer.as_ref(),
+            started: open.started,
             reply: open.fixed_result().map(Box::new),
         })
     }
@@ -322,6 +325,7 @@ impl Run {
             if let Some(call) = self.open.get_mut(*index) {
                 call.args = args;
                 call.phase = Phase::Running;
+                call.started = true;
                 call.of_media = media.contains(index);
             }
         }

@@ -29,6 +29,8 @@ pub(super) struct OpenCall {
     /// The arguments it runs with: the model's, or what replaced them when it was started.
     pub(super) args: Args,
     pub(super) phase: Phase,
+    /// Whether it was ever started.
+    pub(super) started: bool,
     /// Whether the tool makes media.
     pub(super) of_media: bool,
     /// What it asked, from its first suspension on.
@@ -52,6 +54,7 @@ impl OpenCall {
             call,
             args,
             phase: Phase::Planned,
+            started: false,
             of_media: false,
             request: None,
             answer: None,
