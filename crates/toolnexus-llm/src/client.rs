@@ -1,12 +1,10 @@
 //! The client: options, and the ways to start a run.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::content::ReplacedPart;
 use toolnexus_core::http::HttpTransport;
@@ -14,7 +12,7 @@ use toolnexus_core::{Answer as RequestAnswer, BoxFuture, Toolkit};
 use tracing::Instrument as _;
 
 use crate::boundary::Boundary;
-use crate::driver::{Answer, Doubts, Driver, Events, ModelExchange, Observed, Recorder, Tally};
+use crate::driver::{Answer, Doubts, Driver, Events, ModelExchange, Observed, Recorder, RunMeter, Tally};
 use crate::durable::{InDoubt, Resumption, TakenUp, exists};
 use crate::endpoint::Endpoint;
 use crate::in_process::InProcess;
@@ -28,8 +26,8 @@ use crate::transport::ReqwestTransport;
 use crate::wire::wire;
 use crate::{
     AskOptions, ClientError, ClientOptions, Conversation, ConversationStore, InMemoryConversationStore,
-    MetricEvent, ModelBoundary, Prompt, RunOptions, RunResult, RunStream, StreamEvent, StreamOptions,
-    ToolTier, Transcript,
+    ModelBoundary, Prompt, RunOptions, RunResult, RunStream, StreamEvent, StreamOptions, ToolTier,
+    Transcript,
 };
 
 /// The most model calls of a run that does not say.
@@ -240,6 +238,9 @@ impl Client {
 
     /// What this client's model calls, tool calls and runs add up to, in the Prometheus text format.
     ///
+    /// Of tool names that the toolkit does not know, the first hundred have series of their own; the
+    /// others share the one of `tool="(unknown)"`, so that a model cannot fill the memory with them.
+    ///
     /// ```
     /// # let client = toolnexus_llm::create_client(Default::default());
     /// assert!(client.metrics().starts_with("# HELP toolnexus_llm_requests_total Total LLM requests.\n"));
@@ -307,12 +308,17 @@ impl Client {
             matches!(start, Start::Durable { .. } | Start::Resume { .. }).then(Recording::default);
         let caller = cancel.clone();
         let meter = RunMeter::start(&self.inner);
-        let work = Work { execution, recording: recording.clone(), tally: Arc::clone(&meter.tally) };
+        let work = Work { execution, recording: recording.clone(), tally: meter.tally() };
         let ended = self.bounded(caller, |cancel| Box::pin(self.load_and_drive(work, cancel))).await;
         if let (Some(recording), Err(error)) = (&recording, &ended) {
             Box::pin(recording.save_failure(error)).await;
         }
-        meter.stop(&ended);
+        match &ended {
+            // That run had its event when it was driven.
+            Ok(Ended { driven: false, .. }) => meter.forget(),
+            Ok(Ended { result, .. }) => meter.stop(Ok(result)),
+            Err(error) => meter.stop(Err(error)),
+        }
         ended.map(|ended| ended.result)
     }
 
@@ -502,53 +508,6 @@ fn told_in_a_log(error: &ClientError) -> String {
     match error {
         ClientError::Transport { source, .. } => format!("no answer of the model could be read: {source}"),
         other => other.to_string(),
-    }
-}
-
-/// Tells the numbers of a run once it is over, also when it is dropped.
-struct RunMeter {
-    client: Arc<ClientInner>,
-    started: Instant,
-    tally: Arc<Tally>,
-    told: bool,
-}
-
-impl RunMeter {
-    fn start(client: &Arc<ClientInner>) -> Self {
-        RunMeter { client: Arc::clone(client), started: Instant::now(), tally: Arc::default(), told: false }
-    }
-
-    fn stop(mut self, ended: &Result<Ended, ClientError>) {
-        match ended {
-            // That run had its event when it was driven.
-            Ok(Ended { driven: false, .. }) => self.told = true,
-            Ok(Ended { result, .. }) => {
-                self.tally.set(result.turns, result.tool_call_count, result.usage.total_tokens);
-                self.tell(None);
-            }
-            Err(error) => self.tell(Some(error)),
-        }
-    }
-
-    fn tell(&mut self, error: Option<&ClientError>) {
-        self.told = true;
-        let event = || MetricEvent::Run {
-            model: self.client.options.model.clone(),
-            turns: self.tally.turns.load(Relaxed),
-            tool_calls: self.tally.tool_calls.load(Relaxed),
-            total_tokens: self.tally.total_tokens.load(Relaxed),
-            ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            error: error.map(ClientError::to_string),
-        };
-        self.client.metrics.run(event, error.is_some());
-    }
-}
-
-impl Drop for RunMeter {
-    fn drop(&mut self) {
-        if !self.told {
-            self.tell(Some(&ClientError::Cancelled));
-        }
     }
 }
 

@@ -108,7 +108,9 @@ impl Endpoint {
             headers.insert(parsed, value);
         }
         let given = options.headers.iter().filter_map(|(name, value)| credential_in(name, value));
-        let secret: Vec<&str> = std::iter::once(credential.value.expose_secret()).chain(given).collect();
+        let sent = std::iter::once(credential.value.expose_secret()).chain(given);
+        // Nothing is sent to a model in this process: what stands for the key is an ordinary word of it.
+        let secret: Vec<&str> = if in_process { Vec::new() } else { sent.collect() };
         let secret = SecretString::from(secret.join("\n"));
         let spellings = secrets_of(secret.expose_secret());
         let secrets = spellings.iter().map(|secret| Finder::new(secret.as_bytes()).into_owned()).collect();

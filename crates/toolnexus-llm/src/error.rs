@@ -11,7 +11,7 @@ use toolnexus_core::redact::{REDACTION_TOKEN, cut, redact_body, redact_secret};
 pub const ERROR_BODY_CAP: usize = 200;
 
 /// How much of an error answer is read.
-const ERROR_BODY_LIMIT: usize = 16 * 1024 * 1024;
+pub(crate) const ERROR_BODY_LIMIT: usize = 16 * 1024 * 1024;
 
 /// Why a call of the client failed. A tool's failure is never one of these: the model reads it.
 #[derive(Debug, thiserror::Error)]

@@ -101,6 +101,16 @@ async fn without_tools_there_is_no_list_of_them() {
     assert_eq!(asked[0].newest_user_text().as_deref(), Some("what is \nthis?"));
 }
 
+// CLIENT-131, CLIENT-10: nothing is sent, so no word of an answer is taken for the key that was
+#[tokio::test]
+async fn no_word_is_taken_for_a_key() {
+    let said = "an in-process client at in-process.invalid with my-secret-token";
+    let (generate, _) = scripted([said.into()]);
+    let headers = [("x-token".to_owned(), "my-secret-token".to_owned())].into_iter().collect();
+    let client = create_in_process_client(in_process(generate, ClientOptions { headers, ..options() }));
+    assert_eq!(within(client.run("hi", &Toolkit::default())).await.unwrap().text, said);
+}
+
 // CLIENT-133, case I1
 #[tokio::test]
 async fn tool_calls_run_whether_arguments_are_an_object_or_its_text() {

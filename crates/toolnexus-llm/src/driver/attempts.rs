@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -27,9 +26,6 @@ use super::shaping::Shaped;
 
 /// How large an answer may be that is read as a whole.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
-
-/// How much of an error answer is read.
-pub(super) const ERROR_BODY_LIMIT: usize = 16 * 1024 * 1024;
 
 /// A good answer.
 pub(crate) enum Answer {
@@ -235,7 +231,8 @@ impl<'a> ModelExchange<'a> {
     async fn attempt(&self, url: Url, body: Body) -> Result<Answer, Failure> {
         let response = self.send(url, body).await.map_err(Failure::Transport)?;
         if !response.status.is_success() {
-            return Err(Box::pin(error_answer(response, self.endpoint.secret.expose_secret())).await);
+            let error = Box::pin(ProviderError::read(response, self.endpoint.secret.expose_secret())).await;
+            return Err(Failure::Status(error));
         }
         if self.streamed {
             return Ok(Answer::Begun(response));
@@ -265,28 +262,4 @@ async fn pause(wait: Duration) {
         Some(end) => tokio::time::sleep_until(end).await,
         None => std::future::pending().await,
     }
-}
-
-async fn error_answer(response: HttpResponse, secret: &str) -> Failure {
-    let status = response.status;
-    let retry_after = header_text(&response, "retry-after");
-    let body = beginning(response).await;
-    let body = String::from_utf8_lossy(&body);
-    Failure::Status(ProviderError::from_response(status.as_u16(), &body, retry_after, secret))
-}
-
-/// As much of a body as is wanted and comes: an error body that breaks off still says something.
-async fn beginning(mut response: HttpResponse) -> Vec<u8> {
-    let mut body = Vec::new();
-    while body.len() < ERROR_BODY_LIMIT
-        && let Some(Ok(piece)) = response.body.next().await
-    {
-        body.extend_from_slice(&piece);
-    }
-    body.truncate(ERROR_BODY_LIMIT);
-    body
-}
-
-pub(super) fn header_text(response: &HttpResponse, name: &str) -> Option<String> {
-    Some(String::from_utf8_lossy(response.headers.get(name)?.as_bytes()).into_owned())
 }

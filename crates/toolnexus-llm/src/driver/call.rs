@@ -11,7 +11,8 @@ use toolnexus_core::{
 use tracing::Instrument as _;
 
 use super::attempts::elapsed_ms;
-use super::tools::{Ended, Measured, Outcome, Ready};
+use super::ready::Ready;
+use super::tools::{Ended, Measured, Outcome};
 use super::{Driver, Recorder};
 use crate::AfterToolEvent;
 use crate::hooks::{self, AfterTool};

@@ -6,9 +6,11 @@
 
 mod attempts;
 mod call;
+mod meter;
 mod model;
 mod observer;
 mod offer;
+mod ready;
 mod recorder;
 mod shaping;
 mod streaming;
@@ -17,8 +19,6 @@ mod told;
 mod tools;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,7 @@ use crate::stream::EventQueue;
 use crate::tiers::TierPlan;
 use crate::{ClientError, EventSink, RunResult, RunStatus, StreamEvent, TextSink};
 pub(crate) use attempts::{Answer, ModelExchange};
+pub(crate) use meter::{RunMeter, Tally};
 use model::Called;
 pub(crate) use observer::Observed;
 pub use observer::observe_runs;
@@ -131,22 +132,6 @@ pub(crate) struct Driver {
     pub(crate) recorder: Option<Arc<Recorder>>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) observed: Option<Observed>,
-}
-
-/// How far a run has come, for whoever must tell its numbers when it is gone.
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) turns: AtomicU32,
-    pub(crate) tool_calls: AtomicUsize,
-    pub(crate) total_tokens: AtomicU64,
-}
-
-impl Tally {
-    pub(crate) fn set(&self, turns: u32, tool_calls: usize, total_tokens: u64) {
-        self.turns.store(turns, Relaxed);
-        self.tool_calls.store(tool_calls, Relaxed);
-        self.total_tokens.store(total_tokens, Relaxed);
-    }
 }
 
 /// What was decided about the calls that were running when a process ended.

@@ -76,8 +76,8 @@ impl ClientInner {
 
     /// Says once per client and key that it has no effect.
     fn warn_reserved(&self, key: &str) {
-        let mut warned = self.warned_params.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.insert(key.to_owned()) {
+        // The lock is let go before the host's subscriber is called.
+        if self.warned_params.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned()) {
             tracing::warn!(
                 "[toolnexus] request_params key \"{key}\" is not allowed \u{2014} ignored (use body_transform)"
             );

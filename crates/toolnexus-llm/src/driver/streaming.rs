@@ -8,8 +8,8 @@ use toolnexus_core::http::HttpResponse;
 use toolnexus_core::json::repair_surrogates;
 
 use super::Driver;
-use super::attempts::{ERROR_BODY_LIMIT, header_text};
 use crate::endpoint::Endpoint;
+use crate::error::ERROR_BODY_LIMIT;
 use crate::run::ModelAnswer;
 use crate::wire::{Flow, InStreamError, LineSplitter, LineTooLong, StreamDecoder, payload};
 use crate::{ClientError, ProviderError};
@@ -28,8 +28,10 @@ impl Driver {
         mut decoder: Box<dyn StreamDecoder>,
         endpoint: &Endpoint,
     ) -> Result<ModelAnswer, ClientError> {
-        let claims_stream = header_text(&response, "content-type")
-            .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"));
+        let claims_stream = response
+            .headers
+            .get("content-type")
+            .is_some_and(|kind| kind.as_bytes().trim_ascii_start().starts_with(b"text/event-stream"));
         let mut lines = LineSplitter::default();
         let mut flow = Flow::More;
         let mut first = Vec::new();

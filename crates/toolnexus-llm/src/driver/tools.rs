@@ -14,21 +14,21 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use toolnexus_core::{
-    Answer, BoxError, BoxFuture, Request, Snapshot, Tool, ToolReport, ToolResult, ToolSource, new_request_id,
-    pending_of,
+    Answer, BoxError, BoxFuture, Request, ToolReport, ToolResult, ToolSource, new_request_id, pending_of,
 };
 
 use super::call::{Call, reporting};
+use super::ready::{Ready, Way};
 use super::told::Results;
 use super::{Doubts, Driver};
 use crate::hooks;
 use crate::resolver::Resolver;
-use crate::run::{Args, ModelCall, PlannedCall, Run, RunEvent, Step};
+use crate::run::{ModelCall, Run, RunEvent, Step};
 use crate::{BeforeToolEvent, ClientError, StreamEvent, ToolOverride, WaitForCtx};
 
 /// How a turn of tools ended.
@@ -64,55 +64,6 @@ pub(super) struct Measured {
     pub(super) pending: bool,
 }
 
-/// A call that may start.
-pub(super) struct Ready {
-    pub(super) index: usize,
-    pub(super) args: Args,
-    pub(super) tool: Option<Arc<Tool>>,
-    /// Where the tool comes from, as metrics say it.
-    pub(super) source: &'static str,
-    pub(super) way: Way,
-}
-
-/// What starting a call means.
-pub(super) enum Way {
-    /// The tool runs; with an answer, if it was suspended before.
-    Run(Option<Box<Answer>>),
-    /// It has its result without running.
-    Reply(Box<ToolResult>),
-    /// The same, for a suspension that ended: the `after_tool` hook has not seen it yet.
-    Settle(Box<ToolResult>),
-}
-
-impl Ready {
-    fn of(planned: &PlannedCall<'_>, driver: &Driver, snapshot: &Snapshot) -> Self {
-        let name = &planned.call.name;
-        let tool = driver.tool_of(name, snapshot);
-        let refused = planned.call.invalid.is_some() || planned.call.rejected.is_some();
-        let mut source = tool.as_ref().map_or("custom", |tool| tool.source.as_str());
-        let way = match &planned.reply {
-            Some(reply) if refused => Way::Reply(reply.clone()),
-            Some(reply) => Way::Settle(reply.clone()),
-            None => match driver.found(name, planned.args, snapshot) {
-                Some(found) => {
-                    source = ToolSource::Builtin.as_str();
-                    Way::Reply(Box::new(found))
-                }
-                None => Way::Run(planned.answer.cloned().map(Box::new)),
-            },
-        };
-        Ready { index: planned.index, args: Arc::clone(planned.args), tool, source, way }
-    }
-
-    /// The answer to run with.
-    pub(super) fn take_answer(&mut self) -> Option<Answer> {
-        match &mut self.way {
-            Way::Run(answer) => answer.take().map(|answer| *answer),
-            Way::Reply(_) | Way::Settle(_) => None,
-        }
-    }
-}
-
 /// Gives the run the answers it can take. It takes an answer for the first call that asks under
 /// the answer's id, so where calls share an id, a later call's answer waits for the earlier ones'.
 fn next_answer(run: &Run, answers: &mut Vec<(usize, String, Answer)>) -> Option<(usize, RunEvent)> {
@@ -125,16 +76,18 @@ fn next_answer(run: &Run, answers: &mut Vec<(usize, String, Answer)>) -> Option<
 struct Underway<'d> {
     driver: &'d Driver,
     running: FuturesUnordered<BoxFuture<'static, Ended>>,
-    /// What ended while something was written to the log.
+    /// What ended and was not looked at yet.
     ended: VecDeque<Ended>,
     results: Results<'d>,
     /// Whether each call was looked at: it waits for its hook, or was started.
     seen: Vec<bool>,
+    /// Whether there may be a call that was not looked at: at the beginning and after an answer.
+    unplanned: bool,
     /// How many calls wait for their hook.
     checking: usize,
     ready: Vec<Ready>,
     /// The source of each call, for its metric event.
-    sources: Vec<&'static str>,
+    sources: Vec<Option<ToolSource>>,
     asked: Vec<usize>,
     answers: Vec<(usize, String, Answer)>,
     /// The hook error of the first call, in call order, that has one.
@@ -150,9 +103,10 @@ impl Driver {
             ended: VecDeque::new(),
             results: Results::new(&self.events, run),
             seen: vec![false; run.open_calls().len()],
+            unplanned: true,
             checking: 0,
             ready: Vec::new(),
-            sources: vec!["custom"; run.open_calls().len()],
+            sources: vec![None; run.open_calls().len()],
             asked: Vec::new(),
             answers: Vec::new(),
             failed: None,
@@ -184,27 +138,44 @@ impl Underway<'_> {
             if self.failed.is_none() && self.ask(run, idle).await? {
                 return Ok(Turn::Halted);
             }
-            match self.next().await {
-                Some(ended) => self.take(run, ended).await?,
-                // Calls are open and nothing runs: what is left is suspended.
-                None if self.failed.is_none() => {
-                    self.driver.save().await?;
-                    return Ok(Turn::Halted);
-                }
-                None => {}
+            self.gather().await;
+            // Calls are open and nothing runs: what is left is suspended.
+            if self.ended.is_empty() && self.failed.is_none() {
+                self.driver.save().await?;
+                return Ok(Turn::Halted);
+            }
+            while let Some(ended) = self.ended.pop_front() {
+                self.take(run, ended).await?;
             }
         }
     }
 
-    async fn next(&mut self) -> Option<Ended> {
-        match self.ended.pop_front() {
-            Some(ended) => Some(ended),
-            None => self.running.next().await,
+    /// Waits until something has ended, and collects with it whatever else has: looking at the turn
+    /// as a whole after each of ten thousand calls would take a time that grows with their square.
+    async fn gather(&mut self) {
+        if self.ended.is_empty()
+            && let Some(ended) = self.running.next().await
+        {
+            self.ended.push_back(ended);
+        }
+        std::future::poll_fn(|context| {
+            self.collect_ended(context);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn collect_ended(&mut self, context: &mut Context<'_>) {
+        while let Poll::Ready(Some(ended)) = self.running.poll_next_unpin(context) {
+            self.ended.push_back(ended);
         }
     }
 
     /// Looks at every call that is planned: it goes to its hook, or is ready to start.
     async fn plan(&mut self, run: &mut Run) -> Result<(), ClientError> {
+        if !std::mem::take(&mut self.unplanned) {
+            return Ok(());
+        }
         let Step::CallTools(planned) = run.next() else { return Ok(()) };
         // Looked up now, not when the run began: a tool registered meanwhile can be called.
         let snapshot = self.driver.toolkit.snapshot();
@@ -279,7 +250,7 @@ impl Underway<'_> {
         Ok(())
     }
 
-    fn set_source(&mut self, index: usize, source: &'static str) {
+    fn set_source(&mut self, index: usize, source: Option<ToolSource>) {
         if let Some(slot) = self.sources.get_mut(index) {
             *slot = source;
         }
@@ -288,7 +259,7 @@ impl Underway<'_> {
     /// Sets a started call going.
     fn launch(&mut self, run: &Run, ready: Ready) {
         let index = ready.index;
-        let Some(call) = run.open_calls().nth(index) else { return };
+        let Some(call) = run.open_call(index) else { return };
         self.running.push(match &ready.way {
             Way::Run(_) => self.driver.execute(run, call, ready),
             Way::Settle(result) | Way::Reply(result) => {
@@ -361,6 +332,7 @@ impl Underway<'_> {
                 while let Some((index, event)) = next_answer(run, &mut self.answers) {
                     if let Some(seen) = self.seen.get_mut(index) {
                         *seen = false;
+                        self.unplanned = true;
                     }
                     self.driver.apply(run, event)?;
                 }
@@ -371,9 +343,9 @@ impl Underway<'_> {
 
     /// A call has its result, or is suspended.
     fn land(&mut self, run: &mut Run, index: usize, outcome: Outcome) -> Result<(), ClientError> {
-        let Some(call) = run.open_calls().nth(index) else { return Ok(()) };
+        let Some(call) = run.open_call(index) else { return Ok(()) };
         if let Some(Measured { ms, is_error, pending }) = outcome.measured {
-            let source = self.sources.get(index).copied().unwrap_or("custom");
+            let source = self.sources.get(index).copied().flatten();
             self.driver.client.metrics.tool(&call.name, source, is_error, ms, pending);
         }
         let result = match outcome.result {
@@ -409,9 +381,7 @@ impl Underway<'_> {
             if let Poll::Ready(saved) = save.as_mut().poll(context) {
                 return Poll::Ready(saved);
             }
-            while let Poll::Ready(Some(ended)) = self.running.poll_next_unpin(context) {
-                self.ended.push_back(ended);
-            }
+            self.collect_ended(context);
             Poll::Pending
         })
         .await
@@ -420,7 +390,7 @@ impl Underway<'_> {
     fn tell_report(&self, run: &Run, index: usize, report: ToolReport) {
         // Log lines are for callers over a protocol; a run has no event for them.
         let ToolReport::Progress { progress, total, message } = report else { return };
-        let Some(call) = run.open_calls().nth(index) else { return };
+        let Some(call) = run.open_call(index) else { return };
         self.driver.events.tell(|| StreamEvent::ToolProgress {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -495,7 +465,7 @@ impl Driver {
     ) -> BoxFuture<'static, Ended> {
         let context = WaitForCtx {
             cancel: self.cancel.clone(),
-            call_id: run.open_calls().nth(index).map(|call| call.id.clone()).unwrap_or_default(),
+            call_id: run.open_call(index).map(|call| call.id.clone()).unwrap_or_default(),
             turn: run.turns().saturating_sub(1),
         };
         let told = self.events.taken_aside();

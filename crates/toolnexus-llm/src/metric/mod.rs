@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
+use toolnexus_core::ToolSource;
 
 pub(crate) use registry::Registry;
 
@@ -136,11 +137,19 @@ impl Metrics {
         });
     }
 
-    pub(crate) fn tool(&self, tool: &str, source: &'static str, is_error: bool, ms: u64, pending: bool) {
+    /// A tool call; without a source its name is the model's invention.
+    pub(crate) fn tool(
+        &self,
+        tool: &str,
+        source: Option<ToolSource>,
+        is_error: bool,
+        ms: u64,
+        pending: bool,
+    ) {
         self.registry.tool(tool, source, is_error, ms, pending);
         self.tell(|| MetricEvent::Tool {
             tool: tool.to_owned(),
-            source: source.to_owned(),
+            source: source.unwrap_or(ToolSource::Custom).as_str().to_owned(),
             is_error,
             ms,
             pending,

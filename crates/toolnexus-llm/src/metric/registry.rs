@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use toolnexus_core::ToolSource;
+
 use super::LlmStatus;
 
 /// The upper bounds of the histograms' buckets in milliseconds, and how they are written in seconds.
@@ -20,6 +22,14 @@ const BUCKETS: [(u64, &str); 10] = [
     (60_000, "60"),
 ];
 
+/// How many names that models invented have a series of their own, and how long such a name may be:
+/// series are kept for as long as their client.
+const MOST_UNKNOWN_TOOLS: usize = 100;
+const LONGEST_UNKNOWN_TOOL: usize = 128;
+
+/// The series that all other invented names share.
+const OTHER_UNKNOWN_TOOLS: &str = "(unknown)";
+
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<Numbers>);
 
@@ -27,11 +37,27 @@ pub(crate) struct Registry(Mutex<Numbers>);
 struct Numbers {
     models: BTreeMap<String, Model>,
     tools: BTreeMap<String, Tool>,
+    /// How many of the tools' names models invented.
+    unknown_tools: usize,
     prompt_tokens: u64,
     completion_tokens: u64,
     /// Whether any tokens were counted: a series that never was is not shown.
     tokens_counted: bool,
     run_errors: u64,
+}
+
+impl Numbers {
+    /// The series of a name that a model invented: its own as long as there are few of them.
+    fn unknown_tool<'n>(&mut self, name: &'n str) -> &'n str {
+        if self.tools.contains_key(name) {
+            return name;
+        }
+        if self.unknown_tools >= MOST_UNKNOWN_TOOLS || name.len() > LONGEST_UNKNOWN_TOOL {
+            return OTHER_UNKNOWN_TOOLS;
+        }
+        self.unknown_tools += 1;
+        name
+    }
 }
 
 #[derive(Default)]
@@ -120,9 +146,18 @@ impl Registry {
         });
     }
 
-    pub(super) fn tool(&self, tool: &str, source: &'static str, is_error: bool, ms: u64, pending: bool) {
-        change(&mut self.lock().tools, tool, |series| {
-            let kind = (source, is_error, pending);
+    pub(super) fn tool(
+        &self,
+        tool: &str,
+        source: Option<ToolSource>,
+        is_error: bool,
+        ms: u64,
+        pending: bool,
+    ) {
+        let numbers = &mut *self.lock();
+        let name = if source.is_some() { tool } else { numbers.unknown_tool(tool) };
+        change(&mut numbers.tools, name, |series| {
+            let kind = (source.unwrap_or(ToolSource::Custom).as_str(), is_error, pending);
             match series.calls.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, count)) => *count += 1,
                 None => series.calls.push((kind, 1)),

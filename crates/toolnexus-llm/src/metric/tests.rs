@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use toolnexus_core::ToolSource;
+
 use super::LlmStatus;
 use super::registry::Registry;
 
@@ -11,7 +13,7 @@ use super::registry::Registry;
 #[derive(Debug, Clone)]
 enum Noted {
     Llm { model: String, ok: bool, ms: u64, prompt: u64, completion: u64 },
-    Tool { tool: String, source: &'static str, is_error: bool, pending: bool, ms: u64 },
+    Tool { tool: String, source: ToolSource, is_error: bool, pending: bool, ms: u64 },
     RunFailed,
 }
 
@@ -32,7 +34,7 @@ fn noted() -> impl Strategy<Value = Noted> {
     prop_oneof![
         4 => (name(), any::<bool>(), ms(), 0..9_000u64, 0..9_000u64)
             .prop_map(|(model, ok, ms, prompt, completion)| Noted::Llm { model, ok, ms, prompt, completion }),
-        4 => (name(), prop::sample::select(vec!["native", "mcp"]), any::<bool>(), any::<bool>(), ms())
+        4 => (name(), prop::sample::select(vec![ToolSource::Native, ToolSource::Mcp]), any::<bool>(), any::<bool>(), ms())
             .prop_map(|(tool, source, is_error, pending, ms)| Noted::Tool { tool, source, is_error, pending, ms }),
         1 => Just(Noted::RunFailed),
     ]
@@ -107,7 +109,7 @@ fn expected(events: &[Noted]) -> BTreeMap<(String, Vec<(String, String)>), Strin
                 let (is_error, pending) = (is_error.to_string(), pending.to_string());
                 let labels = [
                     ("tool", tool.as_str()),
-                    ("source", source),
+                    ("source", source.as_str()),
                     ("is_error", &is_error),
                     ("pending", &pending),
                 ];
@@ -137,7 +139,7 @@ proptest! {
                     registry.llm(model, status, *ms, *prompt, *completion);
                 }
                 Noted::Tool { tool, source, is_error, pending, ms } => {
-                    registry.tool(tool, source, *is_error, *ms, *pending);
+                    registry.tool(tool, Some(*source), *is_error, *ms, *pending);
                 }
                 Noted::RunFailed => registry.run_failed(),
             }

@@ -132,6 +132,8 @@ pub struct Run {
     files: Vec<RunFile>,
     tool_names: Option<Vec<String>>,
     open: Vec<OpenCall>,
+    /// How many of the open calls have their result.
+    open_results: usize,
     outcome: Option<Box<RunResult>>,
     sealed: bool,
 }
@@ -163,6 +165,7 @@ impl Run {
             files: Vec::new(),
             tool_names: None,
             open: Vec::new(),
+            open_results: 0,
             outcome: None,
             sealed: false,
         }
@@ -336,7 +339,8 @@ impl Run {
     fn call_finished(&mut self, index: usize, result: Arc<ToolResult>) -> bool {
         let Some(call) = self.running(index) else { return false };
         call.phase = Phase::Finished(result);
-        if self.open.iter().all(|call| call.result().is_some()) {
+        self.open_results += 1;
+        if self.open_results == self.open.len() {
             self.close_turn();
         }
         true
@@ -393,6 +397,7 @@ impl Run {
     /// Every call of the turn has its result: they enter the transcript together.
     fn close_turn(&mut self) {
         let open = std::mem::take(&mut self.open);
+        self.open_results = 0;
         let answers: Vec<ToolAnswer<'_>> = open
             .iter()
             .filter_map(|call| Some(ToolAnswer::of(&call.call, call.result()?, call.of_media)))
@@ -583,6 +588,11 @@ impl Run {
         self.open.iter().map(|open| &open.call)
     }
 
+    /// A call of the open turn, by its place in it.
+    pub(crate) fn open_call(&self, index: usize) -> Option<&ModelCall> {
+        self.open.get(index).map(|open| &open.call)
+    }
+
     /// The result of a call of the open turn that has ended.
     pub fn finished_call(&self, index: usize) -> Option<&ToolResult> {
         self.open.get(index)?.result().map(Arc::as_ref)
@@ -601,7 +611,7 @@ impl Run {
     /// Tool calls of the whole run that have their result.
     pub fn finished_calls(&self) -> usize {
         let recorded = self.outcome.as_ref().map_or(self.records.len(), |outcome| outcome.tool_call_count);
-        recorded + self.open.iter().filter(|call| call.result().is_some()).count()
+        recorded + self.open_results
     }
 
     /// The first call of the open turn, in call order, that has no result yet.
