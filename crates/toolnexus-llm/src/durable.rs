@@ -10,20 +10,26 @@
 //! resume      ──▶ the stored result, nothing is called
 //! ```
 
+mod error;
+mod fork;
+mod resumption;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::{Answer, Request, Style, Toolkit, is_relay_request, new_request_id};
+use toolnexus_core::{Answer, Toolkit};
 
-use crate::client::{Begun, Execution, Start};
-use crate::driver::{Doubts, Events, Recorder, Reported};
-use crate::run::{ModelCall, OpenRequest, PlannedCall, Run, RunEvent};
-use crate::run_log::{RunLog, RunLogError, check_run_id};
+pub use error::{DurableError, DurableRunError};
+pub(crate) use fork::exists;
+pub(crate) use resumption::{Resumption, TakenUp};
+
+use crate::driver::Events;
+use crate::execution::{Execution, Start};
+use crate::run::ModelCall;
+use crate::run_log::RunLog;
 use crate::stream::EventQueue;
-use crate::{
-    Client, ClientError, ClientOptions, EventSink, ModelBoundary, Prompt, RunResult, RunStream, Transcript,
-};
+use crate::{Client, ClientError, EventSink, ModelBoundary, Prompt, RunResult, RunStream, Transcript};
 
 /// What becomes of a call whose process ended while its tool ran: nobody knows whether it had an
 /// effect. A tool that says it only reads is run again whatever is chosen here.
@@ -149,66 +155,6 @@ impl ResumeOptions {
     }
 }
 
-/// Why a durable run cannot be begun, resumed or forked as asked. Nothing was written or called.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DurableError {
-    /// The log has a run of this id already.
-    #[error("the run \"{run_id}\" exists already: resume it, or take another id")]
-    Exists {
-        /// The id.
-        run_id: String,
-    },
-    /// The answer belongs to none of the open requests: it was given before, or is another run's.
-    #[error("the run has no open request \"{id}\"; open are: {}", list(open))]
-    UnknownRequest {
-        /// The id that the answer names.
-        id: String,
-        /// The ids of the open requests.
-        open: Vec<String>,
-    },
-    /// The run was begun in another dialect.
-    #[error(
-        "the run was begun in style \"{log}\" and this client speaks \"{client}\": resume it with a client of the first"
-    )]
-    StyleMismatch {
-        /// The style of the run.
-        log: Style,
-        /// The style of the client.
-        client: Style,
-    },
-    /// A run cannot be forked in the midst of a step: where tools run, or between what a hook replaced
-    /// for a model call and the model's answer.
-    #[error("the run cannot be forked at event {at}, in the midst of a step: the nearest place is {nearest}")]
-    NotABoundary {
-        /// The place that was asked for.
-        at: u64,
-        /// The nearest place where it can be forked.
-        nearest: u64,
-    },
-}
-
-fn list(ids: &[String]) -> String {
-    if ids.is_empty() { "none".into() } else { ids.join(", ") }
-}
-
-/// Why a durable run ended without a result, and which run it was: it can be resumed.
-#[derive(Debug, thiserror::Error)]
-#[error("run {run_id}: {error}")]
-pub struct DurableRunError {
-    /// The run in its log.
-    pub run_id: String,
-    /// What went wrong.
-    #[source]
-    pub error: ClientError,
-}
-
-impl From<DurableRunError> for ClientError {
-    fn from(failed: DurableRunError) -> Self {
-        failed.error
-    }
-}
-
 impl Client {
     /// Runs a prompt as [`Client::run`] does and writes every step to a log first, so that
     /// [`Client::resume`] can go on with the run in another process.
@@ -315,7 +261,7 @@ impl Client {
         at: u64,
         new_id: &str,
     ) -> Result<(), ClientError> {
-        fork(log, run_id, at, new_id).await
+        fork::fork(log, run_id, at, new_id).await
     }
 }
 
@@ -362,182 +308,5 @@ fn go_on(toolkit: &Toolkit, options: ResumeOptions, queue: Option<EventQueue>) -
             answer: options.answer,
             in_doubt: options.in_doubt,
         },
-    }
-}
-
-async fn fork(log: &dyn RunLog, run_id: &str, at: u64, new_id: &str) -> Result<(), ClientError> {
-    check_run_id(run_id)?;
-    check_run_id(new_id)?;
-    let events = log.read(run_id, 0).await?;
-    let nearest = nearest_boundary(&events, at)?;
-    if nearest != at {
-        return Err(DurableError::NotABoundary { at, nearest }.into());
-    }
-    let mut copied: Vec<RunEvent> =
-        events.into_iter().take(usize::try_from(at).unwrap_or(usize::MAX)).collect();
-    if let Some(RunEvent::Started(started)) = copied.first_mut() {
-        started.run_id = new_id.to_owned();
-    }
-    log.append(new_id, 0, &copied).await.map_err(|error| exists(error, new_id))
-}
-
-/// A log that has events where a run was to begin has that run.
-pub(crate) fn exists(error: RunLogError, run_id: &str) -> ClientError {
-    match error {
-        RunLogError::Conflict { .. } => DurableError::Exists { run_id: run_id.to_owned() }.into(),
-        other => other.into(),
-    }
-}
-
-/// The number of events nearest to `at` after which no step is under way.
-fn nearest_boundary(events: &[RunEvent], at: u64) -> Result<u64, ClientError> {
-    let mut run = Run::replay(events.iter().take(1))?;
-    let mut nearest = 1;
-    let mut len = 1;
-    for event in events.iter().skip(1) {
-        run.apply(event)?;
-        len += 1;
-        let asks_model = matches!(event, RunEvent::MessagesReplaced { .. } | RunEvent::ToolsReplaced { .. });
-        if !asks_model && !run.has_running_calls() && at.abs_diff(len) < at.abs_diff(nearest) {
-            nearest = len;
-        }
-    }
-    Ok(nearest)
-}
-
-/// A run of a log that is to go on.
-pub(crate) struct Resumption {
-    pub(crate) log: Arc<dyn RunLog>,
-    pub(crate) run_id: String,
-    pub(crate) answer: Option<Answer>,
-    pub(crate) in_doubt: InDoubt,
-    /// Whether open requests are put to somebody.
-    pub(crate) resolves: bool,
-}
-
-/// What became of a run that was to go on.
-pub(crate) enum TakenUp {
-    /// There is nothing to do.
-    Over(Box<RunResult>),
-    /// It can be driven.
-    GoesOn(Box<Begun>),
-}
-
-impl Resumption {
-    /// Reads the run back and settles what its process left behind. What that comes to is noted and
-    /// still to be saved.
-    pub(crate) async fn take_up(
-        self,
-        options: &ClientOptions,
-        toolkit: &Toolkit,
-    ) -> Result<TakenUp, ClientError> {
-        check_run_id(&self.run_id)?;
-        let mut events = self.log.read(&self.run_id, 0).await?;
-        let mut run = Run::replay(&events)?;
-        if run.style() != options.style {
-            return Err(DurableError::StyleMismatch { log: run.style(), client: options.style }.into());
-        }
-        let answers = match &self.answer {
-            Some(answer) => answered(&run, answer)?,
-            None => Vec::new(),
-        };
-        if run.is_sealed() {
-            let result = run.into_result().map(Box::new);
-            return result
-                .map(TakenUp::Over)
-                .ok_or_else(|| crate::run::RunError::NotStarted { found: "nothing" }.into());
-        }
-        if answers.is_empty()
-            && !self.resolves
-            && let Some(result) = run.clone().paused()
-        {
-            return Ok(TakenUp::Over(Box::new(result)));
-        }
-        let recorder = Recorder::new(self.log, self.run_id, events.len() as u64);
-        let (settled, doubts) = doubts(&run, &self.in_doubt, toolkit);
-        let model = Some(options.model.clone()).filter(|model| model != run.model());
-        let taken_up = RunEvent::Resumed { model };
-        for event in std::iter::once(taken_up).chain(answers).chain(settled) {
-            run.apply(&event)?;
-            recorder.note(event.clone());
-            events.push(event);
-        }
-        let begun = Begun { run, recorder: Some(recorder), doubts, events, resumed: true };
-        Ok(TakenUp::GoesOn(Box::new(begun)))
-    }
-}
-
-/// What becomes of the calls in doubt, and the events that say so.
-fn doubts(run: &Run, policy: &InDoubt, toolkit: &Toolkit) -> (Vec<RunEvent>, Doubts) {
-    let mut events = Vec::new();
-    let mut doubts = Doubts::default();
-    let snapshot = toolkit.snapshot();
-    for planned in run.running_calls() {
-        let hints = snapshot.get(&planned.call.name).and_then(|tool| tool.hints);
-        let decided = match policy {
-            // No tool ran: the call has its result already, and its hook was looking at that.
-            _ if planned.reply.is_some() => InDoubt::Retry,
-            _ if hints.is_some_and(|hints| hints.read_only) => InDoubt::Retry,
-            InDoubt::Decide(decide) => decide(planned.call),
-            other => other.clone(),
-        };
-        match decided {
-            InDoubt::Retry => doubts.again.push(planned.index),
-            InDoubt::Ask => events.push(doubt(&planned)),
-            InDoubt::Report | InDoubt::Decide(_) => {
-                let (index, result) = (planned.index, Arc::new(Run::interrupted_result()));
-                events.push(RunEvent::ToolFinished { index, result: Arc::clone(&result) });
-                doubts.reported.push(Reported { index, call: planned.call.clone(), result });
-            }
-        }
-    }
-    (events, doubts)
-}
-
-/// The question whether to run a call again.
-fn doubt(planned: &PlannedCall<'_>) -> RunEvent {
-    let args = Value::Object((**planned.args).clone());
-    let name = &planned.call.name;
-    let prompt = format!("the process stopped while the tool {name} ran with {args}; run it again?");
-    let data = Map::from_iter([("tool".to_owned(), name.as_str().into()), ("args".to_owned(), args)]);
-    let request = Request {
-        id: new_request_id(),
-        kind: "in_doubt".into(),
-        prompt: prompt.clone(),
-        data: Some(data),
-        ..Default::default()
-    };
-    RunEvent::Suspended { index: planned.index, request, output: prompt, in_doubt: true }
-}
-
-/// What an answer settles: its own request or, where it answers the merged request of relay tools that
-/// a pending result shows, that of each relay call it has a result for.
-pub(crate) fn answered(run: &Run, answer: &Answer) -> Result<Vec<RunEvent>, ClientError> {
-    let open = run.open_requests();
-    let event = |asked: &OpenRequest<'_>| {
-        let request_id = asked.request.id.clone();
-        RunEvent::Answered { answer: Answer { id: request_id.clone(), ..answer.clone() }, request_id }
-    };
-    let merged = run.halting_request().is_some_and(|asked| asked.id == answer.id && is_relay_request(&asked));
-    let results = answer.data.as_ref().and_then(|data| data.get("results")).and_then(Value::as_array);
-    let has_result_for = |call: &ModelCall| {
-        let mut ids =
-            results.into_iter().flatten().filter_map(|entry| entry.get("id").and_then(Value::as_str));
-        ids.any(|id| id == call.id)
-    };
-    let relayed = |asked: &&OpenRequest<'_>| {
-        merged && is_relay_request(asked.request) && (!answer.ok || has_result_for(asked.call))
-    };
-    let settled: Vec<RunEvent> = open.iter().filter(relayed).map(event).collect();
-    if !settled.is_empty() {
-        return Ok(settled);
-    }
-    // Of requests with one id, a tool's own, the first: a grant for one call is none for another.
-    match open.iter().find(|asked| asked.request.id == answer.id) {
-        Some(asked) => Ok(vec![event(asked)]),
-        None => {
-            let open = open.iter().map(|asked| asked.request.id.clone()).collect();
-            Err(DurableError::UnknownRequest { id: answer.id.clone(), open }.into())
-        }
     }
 }

@@ -21,6 +21,7 @@ mod driver;
 mod durable;
 mod endpoint;
 mod error;
+mod execution;
 mod file_store;
 mod files;
 mod hooks;

@@ -773,7 +773,8 @@ async fn a_hooks_replacements_survive() {
     }
 }
 
-// RUN-31: the replay check of these tests is there, for runs that end and for those that fail
+// RUN-31, RUN-29: the replay check of these tests is there, for runs that end and for those that fail; runs
+// without a log are driven over the same machine
 #[tokio::test]
 async fn every_run_is_replayed() {
     let before = replay::count();

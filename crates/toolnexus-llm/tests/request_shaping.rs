@@ -117,3 +117,25 @@ async fn a_transform_runs_once_for_all_attempts() {
     assert_eq!((calls.all().len(), double.count()), (1, 2));
     assert_eq!(double.body(0), double.body(1));
 }
+
+// CLIENT-146: structured output has no option of its own, it goes through the parameters; there is no
+// further style to choose, and no translation into Gemini's
+#[tokio::test]
+async fn what_is_not_offered_has_its_way_or_its_refusal() {
+    let format =
+        json!({"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "object"}}});
+    let double = Double::new([Answer::text(Style::OpenAI, r#"{"city":"Oslo"}"#)]);
+    let client = create_client(ClientOptions {
+        request_params: object(json!({"response_format": format})),
+        ..double.options(Style::OpenAI)
+    });
+    let result = client.run("where?", &Toolkit::default()).await.unwrap();
+    assert_eq!(result.text, r#"{"city":"Oslo"}"#);
+    assert_eq!(double.body(0)["response_format"], format);
+
+    assert_eq!(Style::from("responses"), Style::OpenAI);
+    let double = Double::new([]);
+    let error = create_client(double.options(Style::Gemini)).translate(Default::default()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Unsupported(_)), "{error}");
+    assert_eq!(double.count(), 0);
+}
