@@ -245,14 +245,8 @@ impl Client {
         cancel: CancellationToken,
     ) -> Result<Value, ClientError> {
         let endpoint = self.inner.endpoint()?;
-        let exchange = ModelExchange {
-            client: &self.inner,
-            endpoint: &endpoint,
-            cancel: &cancel,
-            model: &self.inner.options.model,
-            streamed: false,
-        };
-        let span = exchange.span();
+        let exchange = ModelExchange::new(&self.inner, &endpoint, &cancel, &self.inner.options.model, false);
+        let span = exchange.span.clone();
         let call = async {
             let (answer, reading) = exchange.call_with(body).await?;
             let Answer::Whole(body) = answer else { return Err(endpoint.unreadable("it is a stream", b"")) };

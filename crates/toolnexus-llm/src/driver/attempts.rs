@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::http::{Body, HeaderValue, HttpRequest, HttpResponse, Method, TransportError, Url};
 use toolnexus_core::json::repair_surrogates;
 use toolnexus_core::{BoxFuture, Style};
+use tracing::Span;
 
 use crate::client::ClientInner;
 use crate::endpoint::Endpoint;
@@ -62,6 +63,8 @@ pub(crate) struct ModelExchange<'a> {
     pub(crate) model: &'a str,
     /// Whether the answer is to be streamed.
     pub(crate) streamed: bool,
+    /// What the call is traced as, until its answer is read.
+    pub(crate) span: Span,
 }
 
 /// A call of the model that was sent. It is settled once: by its outcome, or as an error when whoever
@@ -71,6 +74,7 @@ pub(crate) struct Reading<'a> {
     started: Instant,
     /// The model that was asked.
     model: String,
+    span: Span,
     settled: bool,
 }
 
@@ -84,10 +88,9 @@ impl Reading<'_> {
         match &outcome {
             Ok(read) => {
                 let (usage, finish_reason) = usage(read);
-                let span = tracing::Span::current();
-                span.record("gen_ai.usage.input_tokens", usage.prompt_tokens);
-                span.record("gen_ai.usage.output_tokens", usage.completion_tokens);
-                span.record("gen_ai.response.finish_reasons", finish_reason.as_str());
+                self.span.record("gen_ai.usage.input_tokens", usage.prompt_tokens);
+                self.span.record("gen_ai.usage.output_tokens", usage.completion_tokens);
+                self.span.record("gen_ai.response.finish_reasons", finish_reason.as_str());
                 self.note(LlmStatus::Ok, usage);
             }
             Err(error) => self.failed(error),
@@ -96,7 +99,7 @@ impl Reading<'_> {
     }
 
     fn failed(&mut self, error: &ClientError) {
-        tracing::Span::current().record("error.type", error.kind());
+        self.span.record("error.type", error.kind());
         self.note(LlmStatus::Error, Usage::default());
     }
 
@@ -120,27 +123,33 @@ pub(super) fn elapsed_ms(started: Instant) -> u64 {
 }
 
 impl<'a> ModelExchange<'a> {
-    /// What a call is traced as, until its answer is read.
-    pub(crate) fn span(&self) -> tracing::Span {
-        let style = self.client.options.style;
-        tracing::info_span!(
+    /// A call of this model, which is traced from now on.
+    pub(crate) fn new(
+        client: &'a ClientInner,
+        endpoint: &'a Endpoint,
+        cancel: &'a CancellationToken,
+        model: &'a str,
+        streamed: bool,
+    ) -> Self {
+        let style = client.options.style;
+        let span = tracing::info_span!(
             "chat",
-            otel.name = format_args!("chat {}", self.model),
+            otel.name = format_args!("chat {model}"),
             otel.kind = "client",
             gen_ai.operation.name = "chat",
             gen_ai.provider.name = match style {
                 Style::Gemini => "gcp.gemini",
                 Style::OpenAI | Style::Anthropic => style.as_str(),
             },
-            gen_ai.request.model = self.model,
-            gen_ai.request.stream = self.streamed,
+            gen_ai.request.model = model,
             gen_ai.response.finish_reasons = tracing::field::Empty,
             gen_ai.usage.input_tokens = tracing::field::Empty,
             gen_ai.usage.output_tokens = tracing::field::Empty,
-            server.address = self.endpoint.host(),
-            server.port = self.endpoint.port(),
+            server.address = endpoint.host(),
+            server.port = endpoint.port(),
             error.r#type = tracing::field::Empty,
-        )
+        );
+        ModelExchange { client, endpoint, cancel, model, streamed, span }
     }
 
     /// Shapes the body and sends it until an answer is good, or not worth another attempt.
@@ -158,8 +167,13 @@ impl<'a> ModelExchange<'a> {
 
     async fn send_shaped(&self, shaped: Shaped) -> Result<(Answer, Reading<'a>), ClientError> {
         let url = self.endpoint.url(&shaped.model, self.streamed);
-        let reading =
-            Reading { client: self.client, started: Instant::now(), model: shaped.model, settled: false };
+        let reading = Reading {
+            client: self.client,
+            started: Instant::now(),
+            model: shaped.model,
+            span: self.span.clone(),
+            settled: false,
+        };
         match self.attempts(url, shaped.body).await {
             Ok(Answer::Whole(body)) => {
                 let body = match self.endpoint.hide(repair_surrogates(&body)) {
@@ -180,44 +194,49 @@ impl<'a> ModelExchange<'a> {
 
     /// Sends the request until an answer is good, or not worth another attempt.
     async fn attempts(&self, url: Url, body: Body) -> Result<Answer, ClientError> {
-        let options = &self.client.options;
-        let retries = options.retries.unwrap_or(2);
         let mut attempt = 0;
         loop {
-            let failure = match self.attempt(url.clone(), body.clone()).await {
+            match self.attempt(&url, &body).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Transport(error)) if error.is_over_limit() => {
-                    return Err(ClientError::InvalidResponse(format!(
-                        "the model's answer cannot be read: {error}"
-                    )));
-                }
-                Err(failure) => failure,
-            };
-            // A transport that heard of the cancel reports a failure: nobody's verdict is asked.
-            self.check_cancelled()?;
-            let info = failure.info(attempt, &options.retryable_statuses);
-            let tier = match &options.on_error {
-                Some(on_error) => on_error(&info),
-                None if info.retryable => Tier::Retry,
-                None => Tier::Fail,
-            };
-            if tier == Tier::Fail || attempt >= retries {
-                return Err(match failure {
-                    Failure::Status(error) => ClientError::Provider(error),
-                    Failure::Transport(source) => self.endpoint.failed("gave no answer", source),
-                });
+                // Boxed, as whatever is rare: the future of a call is moved around.
+                Err(failure) => Box::pin(self.before_next(attempt, failure)).await?,
             }
-            let wait = info.retry_after.as_deref().and_then(retry_after);
-            let wait = wait.unwrap_or_else(|| self.backoff(attempt));
-            tracing::info!(
-                attempt,
-                status = info.status,
-                wait_ms = wait.as_millis(),
-                "the model call failed and is tried again"
-            );
-            Box::pin(pause(wait)).await;
             attempt += 1;
         }
+    }
+
+    /// Waits until it is time for another attempt, if the failed one is worth that.
+    async fn before_next(&self, attempt: u32, failure: Failure) -> Result<(), ClientError> {
+        if let Failure::Transport(error) = &failure
+            && error.is_over_limit()
+        {
+            return Err(ClientError::InvalidResponse(format!("the model's answer cannot be read: {error}")));
+        }
+        // A transport that heard of the cancel reports a failure: nobody's verdict is asked.
+        self.check_cancelled()?;
+        let options = &self.client.options;
+        let info = failure.info(attempt, &options.retryable_statuses);
+        let tier = match &options.on_error {
+            Some(on_error) => on_error(&info),
+            None if info.retryable => Tier::Retry,
+            None => Tier::Fail,
+        };
+        if tier == Tier::Fail || attempt >= options.retries.unwrap_or(2) {
+            return Err(match failure {
+                Failure::Status(error) => ClientError::Provider(error),
+                Failure::Transport(source) => self.endpoint.failed("gave no answer", source),
+            });
+        }
+        let wait = info.retry_after.as_deref().and_then(retry_after);
+        let wait = wait.unwrap_or_else(|| self.backoff(attempt));
+        tracing::info!(
+            attempt,
+            status = info.status,
+            wait_ms = wait.as_millis(),
+            "the model call failed and is tried again"
+        );
+        pause(wait).await;
+        Ok(())
     }
 
     fn backoff(&self, attempt: u32) -> Duration {
@@ -228,8 +247,8 @@ impl<'a> ModelExchange<'a> {
         backoff(base, attempt, fastrand::u64(0..100))
     }
 
-    async fn attempt(&self, url: Url, body: Body) -> Result<Answer, Failure> {
-        let response = self.send(url, body).await.map_err(Failure::Transport)?;
+    async fn attempt(&self, url: &Url, body: &Body) -> Result<Answer, Failure> {
+        let response = self.send(url.clone(), body.clone()).await.map_err(Failure::Transport)?;
         if !response.status.is_success() {
             let error = Box::pin(ProviderError::read(response, self.endpoint.secret.expose_secret())).await;
             return Err(Failure::Status(error));

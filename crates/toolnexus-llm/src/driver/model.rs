@@ -72,14 +72,8 @@ impl Driver {
             Some(cache) => mark_for_cache(request.body, run.style(), cache),
             None => request.body,
         };
-        let exchange = ModelExchange {
-            client: &self.client,
-            endpoint,
-            cancel: &self.cancel,
-            model: &offer.model,
-            streamed: self.streamed,
-        };
-        let span = exchange.span();
+        let exchange = ModelExchange::new(&self.client, endpoint, &self.cancel, &offer.model, self.streamed);
+        let span = exchange.span.clone();
         // Boxed, as are the rare paths below: an async call is moved into its caller's state, and
         // the call of a model is large.
         let read = Box::pin(self.answer(dialect, exchange, &body, run.turns())).instrument(span).await?;

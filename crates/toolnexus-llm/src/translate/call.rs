@@ -152,13 +152,7 @@ impl Client {
             Some(cache) => mark_for_cache(body, style, cache),
             None => body,
         };
-        let exchange = ModelExchange {
-            client: self.inner(),
-            endpoint: &endpoint,
-            cancel: &cancel,
-            model: &model,
-            streamed: false,
-        };
+        let exchange = ModelExchange::new(self.inner(), &endpoint, &cancel, &model, false);
         let call = async {
             let (answer, reading) = exchange.call(&body).await?;
             let Answer::Whole(body) = answer else { return Err(endpoint.unreadable("it is a stream", b"")) };
@@ -171,7 +165,7 @@ impl Client {
             });
             reading.settle(read, |(answer, _)| (answer.usage, answer.finish_reason))
         };
-        let ((mut answer, mut raw), model) = call.instrument(exchange.span()).await?;
+        let ((mut answer, mut raw), model) = call.instrument(exchange.span.clone()).await?;
         let usage = answer.usage;
         if let Some(session) = &mut session {
             answer = session.decode(answer);
