@@ -228,7 +228,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::run_durable`]; [`DurableError::UnknownRequest`], [`DurableError::StyleMismatch`];
-    /// [`RunLogError::Conflict`] when another process goes on with the run.
+    /// [`RunLogError::Conflict`](crate::run_log::RunLogError::Conflict) when another process goes on with the run.
     pub async fn resume(
         &self,
         toolkit: &Toolkit,
