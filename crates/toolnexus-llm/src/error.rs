@@ -201,8 +201,9 @@ pub(crate) fn invalid_response(problem: &str, body: &[u8], secret: &str) -> Clie
     // Before the cut: half a secret is still one.
     let shown = hidden(&text, secret);
     let shown = cut(shown.trim(), ERROR_BODY_CAP);
-    // The parser's own message may quote what it read.
+    // The parser's own message may quote what it read, at any length.
     let problem = hidden(problem, secret);
+    let problem = cut(&problem, ERROR_BODY_CAP);
     ClientError::InvalidResponse(if shown.is_empty() {
         format!("the model's answer is empty: {problem}; is base_url a model API?")
     } else {
@@ -229,6 +230,14 @@ mod tests {
         let error = ProviderError::from_response(500, &"x".repeat(500), None, "");
         assert_eq!(error.body.len(), 500);
         assert_eq!(error.message, format!("LLM 500: {}…", "x".repeat(200)));
+    }
+
+    // CLIENT-32: a parser that quotes what it read does not make the error as long as the answer
+    #[test]
+    fn what_a_parser_quotes_is_cut_too() {
+        let long = "t".repeat(5_000);
+        let error = invalid_response(&format!("invalid type: string \"{long}\""), long.as_bytes(), "");
+        assert!(error.to_string().chars().count() < 600, "{error}");
     }
 
     // CLIENT-10, case K6
