@@ -229,18 +229,16 @@ impl Driver {
         }
     }
 
-    /// Writes the end of a durable run.
+    /// Writes the end of a durable run, unless a part that cannot be sent was its end already.
     async fn finish(&self, run: &mut Run) -> Result<(), ClientError> {
-        let Some(recorder) = &self.recorder else { return Ok(()) };
-        if let Step::Done(result) = run.next() {
+        if self.recorder.is_some()
+            && !run.is_sealed()
+            && let Step::Done(result) = run.next()
+        {
             let (status, limit) = (result.status, result.limit.clone());
-            // Refused for a run that was sealed by the very event: a part that cannot be sent.
-            let finished = RunEvent::Finished { status, limit, text: None };
-            if run.take(finished.clone()).is_ok() {
-                recorder.note(finished);
-            }
+            self.apply(run, RunEvent::Finished { status, limit, text: None })?;
         }
-        Box::pin(recorder.save()).await.map_err(ClientError::RunLog)
+        self.save().await
     }
 
     /// Takes an event, and notes it for the log of a durable run.

@@ -79,20 +79,15 @@ fn names_of(style: Style, tool: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
 
 /// Leaves the tools of these names in an adapter's list.
 fn keep_named(style: Style, tools: &mut Vec<Value>, names: &[String]) {
-    let named = |name: Option<&Value>| {
-        name.and_then(Value::as_str).is_some_and(|name| names.iter().any(|known| known == name))
-    };
-    match style {
-        Style::OpenAI => tools.retain(|tool| named(tool.pointer("/function/name"))),
-        Style::Anthropic => tools.retain(|tool| named(tool.get("name"))),
-        Style::Gemini => {
-            for tool in tools {
-                if let Some(declarations) = tool.get_mut("functionDeclarations").and_then(Value::as_array_mut)
-                {
-                    declarations.retain(|declaration| named(declaration.get("name")));
-                }
-            }
-        }
+    let known = |name: &str| names.iter().any(|known| known == name);
+    if style != Style::Gemini {
+        return tools.retain(|tool| names_of(style, tool).any(known));
+    }
+    // One entry declares them all.
+    for declarations in
+        tools.iter_mut().filter_map(|tool| tool.get_mut("functionDeclarations")?.as_array_mut())
+    {
+        declarations.retain(|declaration| declaration.get("name").and_then(Value::as_str).is_some_and(known));
     }
 }
 
