@@ -18,6 +18,7 @@ pub mod content;
 mod context;
 pub mod env;
 pub mod http;
+mod identity;
 pub mod json;
 mod naming;
 mod native;
@@ -34,6 +35,7 @@ mod toolkit;
 
 pub use content::{ContentPart, PartKind};
 pub use context::ToolContext;
+pub use identity::Identity;
 pub use naming::sanitize;
 #[doc(hidden)]
 pub use native::define_parsed_tool;

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 pub use headers::{HeaderShape, Headers, expand_env_headers, header_shape};
-pub use server::{DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, McpServerConfig, ServerKind};
+pub use server::{
+    ConcurrencyPolicy, DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, McpEra, McpServerConfig, ServerKind,
+};
 
 /// Why an MCP document could not be read. Quotes nothing of the document's content.
 #[derive(Debug, thiserror::Error)]

@@ -16,6 +16,7 @@ use crate::handler::Handler;
 use crate::http::{self, Start};
 use crate::in_flight::CallsInFlight;
 use crate::live::{Live, Wire, settle};
+use crate::options::LoadMcpOptions;
 use crate::request::span;
 use crate::stdio::StdioTransport;
 
@@ -51,7 +52,7 @@ pub(crate) struct Unreached {
 /// `tasks` then tells when that is gone.
 pub(crate) async fn connect(
     config: &McpServerConfig,
-    default_inherit: Option<&[String]>,
+    opts: &LoadMcpOptions,
     tasks: &TaskTracker,
 ) -> Result<Connected, Unreached> {
     let failed = |fault: Fault, phase| Unreached {
@@ -62,30 +63,34 @@ pub(crate) async fn connect(
         return Err(failed(Fault::with_detail(McpFailureKind::Config, defect), McpPhase::Config));
     }
     if config.kind == ServerKind::Remote {
-        return reach_remote(config, tasks).await;
+        return reach_remote(config, opts, tasks).await;
     }
     let calls = Arc::new(CallsInFlight::default());
-    let (child, pipes) = ChildProcess::spawn(config, default_inherit, tasks.token())
+    let (child, pipes) = ChildProcess::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
         .map_err(|fault| failed(fault, McpPhase::Connect))?;
     let down = Arc::default();
     let transport =
         StdioTransport::new(pipes, child.view(), Arc::clone(&calls), Arc::clone(&down), tasks.token());
-    handshake(config, transport, Wire::Stdio { child, down }, calls, tasks).await
+    handshake(config, opts, transport, Wire::Stdio { child, down }, calls, tasks).await
 }
 
 /// Tries the transport that the entry asks for, and the other one where the server says that it
 /// does not speak this one.
-async fn reach_remote(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Unreached> {
+async fn reach_remote(
+    config: &McpServerConfig,
+    opts: &LoadMcpOptions,
+    tasks: &TaskTracker,
+) -> Result<Connected, Unreached> {
     if config.sse {
-        return match reach_sse(config, tasks).await {
+        return match reach_sse(config, opts, tasks).await {
             Err(Refused { unreached, not_there: true }) => {
-                reach_streamable(config, tasks).await.map_err(|_| unreached)
+                reach_streamable(config, opts, tasks).await.map_err(|_| unreached)
             }
             result => result.map_err(|refused| refused.unreached),
         };
     }
-    match reach_streamable(config, tasks).await {
-        Err(Refused { unreached, not_there: true }) => match reach_sse(config, tasks).await {
+    match reach_streamable(config, opts, tasks).await {
+        Err(Refused { unreached, not_there: true }) => match reach_sse(config, opts, tasks).await {
             // Neither is there: what was asked for first says more.
             Err(Refused { not_there: true, .. }) => Err(unreached),
             result => result.map_err(|refused| refused.unreached),
@@ -101,7 +106,11 @@ struct Refused {
     not_there: bool,
 }
 
-async fn reach_streamable(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Refused> {
+async fn reach_streamable(
+    config: &McpServerConfig,
+    opts: &LoadMcpOptions,
+    tasks: &TaskTracker,
+) -> Result<Connected, Refused> {
     let calls = Arc::new(CallsInFlight::default());
     let (transport, link) =
         http::transport(config, Arc::clone(&calls), tasks.token()).map_err(|fault| Refused {
@@ -112,18 +121,22 @@ async fn reach_streamable(config: &McpServerConfig, tasks: &TaskTracker) -> Resu
             not_there: false,
         })?;
     let seen = link.clone();
-    handshake(config, transport, Wire::Http(link), calls, tasks)
+    handshake(config, opts, transport, Wire::Http(link), calls, tasks)
         .await
         .map_err(|unreached| Refused { unreached, not_there: seen.says_other_transport() })
 }
 
-async fn reach_sse(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Connected, Refused> {
+async fn reach_sse(
+    config: &McpServerConfig,
+    opts: &LoadMcpOptions,
+    tasks: &TaskTracker,
+) -> Result<Connected, Refused> {
     let calls = Arc::new(CallsInFlight::default());
     let limit = Duration::from_millis(config.timeout_ms);
     let starting = http::start_sse(config, Arc::clone(&calls), tasks.token());
     let (fault, not_there) = match timeout(limit, starting).await {
         Ok(Ok((transport, link))) => {
-            return handshake(config, transport, Wire::Http(link), calls, tasks)
+            return handshake(config, opts, transport, Wire::Http(link), calls, tasks)
                 .await
                 .map_err(|unreached| Refused { unreached, not_there: false });
         }
@@ -137,6 +150,7 @@ async fn reach_sse(config: &McpServerConfig, tasks: &TaskTracker) -> Result<Conn
 
 async fn handshake<T>(
     config: &McpServerConfig,
+    opts: &LoadMcpOptions,
     transport: T,
     wire: Wire,
     calls: Arc<CallsInFlight>,
@@ -148,7 +162,7 @@ where
     let limit = Duration::from_millis(config.timeout_ms);
     // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
     let span = span(&config.name, McpPhase::Initialize, None);
-    let fault = match timeout(limit, serve_client(Handler, transport)).await {
+    let fault = match timeout(limit, serve_client(Handler::new(opts), transport)).await {
         Ok(Ok(service)) => {
             let peer = service.peer().peer_info();
             let live = Arc::new(Live::new(&config.name, service, calls, wire, tasks.clone()));

@@ -21,6 +21,12 @@ pub enum McpPhase {
     /// Calling a tool.
     #[serde(rename = "tools/call")]
     CallTool,
+    /// Listing resources.
+    #[serde(rename = "resources/list")]
+    ListResources,
+    /// Reading a resource.
+    #[serde(rename = "resources/read")]
+    ReadResource,
 }
 
 impl McpPhase {
@@ -32,6 +38,8 @@ impl McpPhase {
             McpPhase::Initialize => "initialize",
             McpPhase::ListTools => "tools/list",
             McpPhase::CallTool => "tools/call",
+            McpPhase::ListResources => "resources/list",
+            McpPhase::ReadResource => "resources/read",
         }
     }
 }
@@ -65,6 +73,8 @@ pub enum McpFailureKind {
     Closed,
     /// This side cancelled the call.
     Cancelled,
+    /// More calls wait than the connection's queue takes.
+    Busy,
 }
 
 impl McpFailureKind {
@@ -80,6 +90,7 @@ impl McpFailureKind {
             McpFailureKind::PeerEof => "peer-eof",
             McpFailureKind::Closed => "closed",
             McpFailureKind::Cancelled => "cancelled",
+            McpFailureKind::Busy => "busy",
         }
     }
 }

@@ -9,10 +9,17 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 
+use crate::options::LoadMcpOptions;
 use crate::wire::OFFERED_VERSION;
 
 /// Answers `ping`, as rmcp does by itself, and refuses every other request.
 pub(crate) struct Handler;
+
+impl Handler {
+    pub(crate) fn new(_opts: &LoadMcpOptions) -> Self {
+        Handler
+    }
+}
 
 fn not_found() -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "Method not found", None)

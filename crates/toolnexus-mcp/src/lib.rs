@@ -37,9 +37,9 @@ mod stdio;
 mod wire;
 
 pub use config::{
-    DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, HeaderShape, Headers, McpConfig, McpConfigError,
-    McpConfigInput, McpServerConfig, ServerKind, expand_env_headers, header_shape, parse_mcp_config,
-    parse_mcp_config_file,
+    ConcurrencyPolicy, DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, HeaderShape, Headers, McpConfig,
+    McpConfigError, McpConfigInput, McpEra, McpServerConfig, ServerKind, expand_env_headers, header_shape,
+    parse_mcp_config, parse_mcp_config_file,
 };
 pub use connect::McpServerInfo;
 pub use failure::{McpFailure, McpFailureKind, McpPhase};

@@ -187,7 +187,7 @@ pub(crate) async fn reach(
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
 ) -> Result<Reached, Unreached> {
-    let connected = connect(server, opts.default_inherit_env.as_deref(), tasks).await?;
+    let connected = connect(server, opts, tasks).await?;
     let Connected { live, info, protocol_version, declares_tools } = connected;
     match list_tools(&live, Duration::from_millis(server.timeout_ms), declares_tools).await {
         Ok(listed) => Ok(Reached { live, info, protocol_version, listed }),

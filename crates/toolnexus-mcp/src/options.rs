@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::Tool;
+use toolnexus_core::{Tool, WaitFor};
 
-use crate::McpStatus;
+use crate::{McpEra, McpStatus};
 
 /// Told of each server the moment it is connected, failed or found disabled.
 pub type OnServer = Arc<dyn Fn(McpServerEvent) + Send + Sync>;
@@ -31,6 +31,12 @@ pub struct LoadMcpOptions {
     /// Called once per configured server, in the order in which they get ready. A panic in it is
     /// caught and changes nothing.
     pub on_server: Option<OnServer>,
+    /// Answers what servers ask of the person behind the client (MCP elicitation). `None`: servers are
+    /// not told that they may ask, and are refused when they do.
+    pub wait_for: Option<WaitFor>,
+    /// The protocol era of servers whose entry does not say. `None`: found out for remote servers,
+    /// `legacy` for child processes.
+    pub era: Option<McpEra>,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -40,6 +46,8 @@ impl std::fmt::Debug for LoadMcpOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LoadMcpOptions")
             .field("on_server", &self.on_server.is_some())
+            .field("wait_for", &self.wait_for.is_some())
+            .field("era", &self.era)
             .field("default_inherit_env", &self.default_inherit_env)
             .finish()
     }

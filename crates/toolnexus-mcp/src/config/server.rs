@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolnexus_core::env;
 use tracing::warn;
@@ -36,6 +37,52 @@ impl ServerKind {
             ServerKind::Local => "local",
             ServerKind::Remote => "remote",
             ServerKind::Unknown => "unknown",
+        }
+    }
+}
+
+/// Which generation of the protocol a server is spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum McpEra {
+    /// Found out by asking the server.
+    Auto,
+    /// Revision 2026-07-28 and later: no handshake, no session.
+    Modern,
+    /// Revisions up to 2025-11-25: a handshake first.
+    Legacy,
+}
+
+impl McpEra {
+    /// `auto`, `modern` or `legacy`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            McpEra::Auto => "auto",
+            McpEra::Modern => "modern",
+            McpEra::Legacy => "legacy",
+        }
+    }
+}
+
+/// How many calls may be under way at once on one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConcurrencyPolicy {
+    /// Calls have nothing to do with each other.
+    Stateless,
+    /// Calls share a pool of slots.
+    Pooled,
+    /// One call at a time.
+    Serialized,
+}
+
+impl ConcurrencyPolicy {
+    /// `stateless`, `pooled` or `serialized`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ConcurrencyPolicy::Stateless => "stateless",
+            ConcurrencyPolicy::Pooled => "pooled",
+            ConcurrencyPolicy::Serialized => "serialized",
         }
     }
 }
@@ -73,6 +120,20 @@ pub struct McpServerConfig {
     /// Which tools to take, by their names on the server. With one `true`: exactly those mapped
     /// `true`. With `false` only: all but those. Empty: all.
     pub tools: BTreeMap<String, bool>,
+    /// The protocol era. `None`: as the load says.
+    pub era: Option<McpEra>,
+    /// How many calls may be under way at once. `None`: as the connection turns out to allow.
+    pub concurrency: Option<ConcurrencyPolicy>,
+    /// The size of the pool of calls under way. `None`: 8 over HTTP, no limit for a child process.
+    pub pool_size: Option<usize>,
+    /// How many calls may wait for a slot; more fail at once. `None`: 64.
+    pub queue_limit: Option<usize>,
+    /// What a call of a tool costs, by the tool's name on the server; 0 is known to be free.
+    pub prices: BTreeMap<String, f64>,
+    /// Whether tools without a price are refused. `None`: when there are prices.
+    pub metered: Option<bool>,
+    /// Whether the server is left after listing and reached again with the first call.
+    pub lazy: bool,
     /// Why this entry cannot be used; the server then fails when loaded. Empty text: the reason is
     /// plain from the entry.
     pub invalid: Option<String>,
@@ -95,6 +156,13 @@ impl Default for McpServerConfig {
             timeout_ms: DEFAULT_TIMEOUT_MS,
             max_total_timeout_ms: DEFAULT_MAX_TOTAL_TIMEOUT_MS,
             tools: BTreeMap::new(),
+            era: None,
+            concurrency: None,
+            pool_size: None,
+            queue_limit: None,
+            prices: BTreeMap::new(),
+            metered: None,
+            lazy: false,
             invalid: None,
         }
     }
@@ -169,6 +237,18 @@ impl McpServerConfig {
             ServerKind::Unknown => {}
         }
         self.tools = tool_filter(entry)?;
+        self.era = word(entry, "era", &[McpEra::Auto, McpEra::Modern, McpEra::Legacy], McpEra::as_str)?;
+        self.concurrency = word(
+            entry,
+            "concurrency",
+            &[ConcurrencyPolicy::Stateless, ConcurrencyPolicy::Pooled, ConcurrencyPolicy::Serialized],
+            ConcurrencyPolicy::as_str,
+        )?;
+        self.pool_size = count(entry, "poolSize")?;
+        self.queue_limit = count(entry, "queueLimit")?;
+        self.prices = prices(entry)?;
+        self.metered = flag(entry, "metered")?;
+        self.lazy = flag(entry, "lazy")?.unwrap_or(false);
         Ok(())
     }
 
@@ -306,6 +386,49 @@ fn text_map(entry: &Map<String, Value>, key: &str) -> Result<Vec<(String, String
             })
             .collect(),
         Some(_) => Err(format!("{key} must be an object")),
+    }
+}
+
+/// One of a key's few words.
+fn word<T: Copy>(
+    entry: &Map<String, Value>,
+    key: &str,
+    words: &[T],
+    text: fn(T) -> &'static str,
+) -> Result<Option<T>, String> {
+    let Some(value) = present(entry, key) else { return Ok(None) };
+    let found = value.as_str().and_then(|value| words.iter().copied().find(|word| text(*word) == value));
+    found.map(Some).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|word| text(*word)).collect();
+        format!("{key} must be one of {}", words.join(", "))
+    })
+}
+
+fn flag(entry: &Map<String, Value>, key: &str) -> Result<Option<bool>, String> {
+    match present(entry, key) {
+        None => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(format!("{key} must be true or false")),
+    }
+}
+
+fn count(entry: &Map<String, Value>, key: &str) -> Result<Option<usize>, String> {
+    let Some(value) = present(entry, key) else { return Ok(None) };
+    let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
+    count.map(Some).ok_or_else(|| format!("{key} must be a whole number that is not negative"))
+}
+
+fn prices(entry: &Map<String, Value>) -> Result<BTreeMap<String, f64>, String> {
+    match present(entry, "prices") {
+        None => Ok(BTreeMap::new()),
+        Some(Value::Object(map)) => map
+            .iter()
+            .map(|(name, value)| match value.as_f64().filter(|price| *price >= 0.0) {
+                Some(price) => Ok((name.clone(), price)),
+                None => Err(format!("prices {name:?} must be a number that is not negative")),
+            })
+            .collect(),
+        Some(_) => Err("prices must be an object".to_owned()),
     }
 }
 

@@ -1,0 +1,1 @@
+//! A toolkit on a listener of its own.
