@@ -45,6 +45,7 @@ pub(crate) struct StdioTransport {
     lines: Lines<ChildStdout>,
     child: ChildView,
     open: OpenRequests,
+    calls: Arc<CallsInFlight>,
     down: Down,
     _token: TaskTrackerToken,
 }
@@ -61,7 +62,8 @@ impl StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
-            open: OpenRequests::new(calls),
+            open: OpenRequests::new(Arc::clone(&calls)),
+            calls,
             down,
             _token: token,
         }
@@ -87,7 +89,11 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
+        let nobody_reads = self.calls.have_ended() && wire::is_answer(&message);
         async move {
+            if nobody_reads {
+                return Ok(());
+            }
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
             line.push(b'\n');
             let mut stdin = stdin.lock().await;
@@ -103,6 +109,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(Line::Whole) => self.read_line(),
                 Some(Line::TooLong) => self.too_long(),
                 None => {
+                    self.calls.end();
                     let fault = self.child.last_words().await;
                     let _ = self.down.set(fault);
                     None
