@@ -389,4 +389,83 @@ mod tests {
         let [ToolReport::Log { message, .. }] = &first_reports.take_waiting()[..] else { panic!() };
         assert_eq!(message.len(), MAX_LINE_BYTES);
     }
+
+    // MCP-186: a line that comes before its call is followed waits for it, and for no other
+    #[test]
+    fn early_lines_wait_for_their_call() {
+        let calls = Arc::new(CallsInFlight::default());
+        let starting = started(&calls);
+        calls.log(r#"{"data":"its stream"}"#, Some(&RequestId::Number(7)));
+        calls.log(r#"{"data":"the only call"}"#, None);
+        calls.log(r#"{"data":"another stream"}"#, Some(&RequestId::Number(8)));
+        let (reporter, reports) = report_channel();
+        let _call = starting.follow(1, RequestId::Number(7), reporter);
+        let told = [log(LogLevel::Info, "its stream"), log(LogLevel::Info, "the only call")];
+        assert_eq!(reports.take_waiting(), told);
+
+        // Two calls: nobody knows whose it is.
+        let (second, third) = (started(&calls), started(&calls));
+        calls.log(r#"{"data":"whose?"}"#, None);
+        let (reporter, reports) = report_channel();
+        let _call = second.follow(2, RequestId::Number(8), reporter);
+        drop(third);
+        assert_eq!(reports.take_waiting(), []);
+        // What its call has not come for is forgotten.
+        drop(started(&calls));
+        calls.log(r#"{"data":"late"}"#, Some(&RequestId::Number(9)));
+        assert!(lock(&calls.known).early.is_empty());
+    }
+
+    fn is_moot(question: &Question) -> bool {
+        question.moot().now_or_never().is_some()
+    }
+
+    // MCP-99
+    #[tokio::test]
+    async fn a_question_lives_as_long_as_what_may_have_raised_it() {
+        let calls = Arc::new(CallsInFlight::default());
+        assert!(is_moot(&calls.question(None)) && is_moot(&calls.question(Some(RequestId::Number(101)))));
+
+        let starting = started(&calls);
+        let (of_first, of_any) = (calls.question(Some(RequestId::Number(101))), calls.question(None));
+        assert!(!is_moot(&of_first) && !is_moot(&of_any), "its call may be the one that is being sent");
+        let first = starting.follow(1, RequestId::Number(101), Reporter::default());
+        let second = following(&calls, 2).0;
+        assert!(!is_moot(&of_first) && !is_moot(&of_any));
+
+        let waits = of_any.moot();
+        tokio::pin!(waits);
+        assert!(waits.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(is_moot(&of_first) && waits.as_mut().now_or_never().is_none());
+        drop(second);
+        waits.await;
+    }
+
+    // MCP-91: a call is held by its own questions, and by those that may be its own
+    #[tokio::test(start_paused = true)]
+    async fn questions_hold_the_clocks_of_their_calls() {
+        let calls = Arc::new(CallsInFlight::default());
+        let of = |number: i64| {
+            let clock = Arc::new(Clock::new(Limits { idle: Duration::from_secs(10), total: None }));
+            let starting = calls.start(Arc::clone(&clock));
+            (starting.follow(number, RequestId::Number(number), Reporter::default()), clock)
+        };
+        let has_expired = |clock: &Clock| clock.expired().now_or_never().is_some();
+        let ((_first, first), (_second, second)) = (of(1), of(2));
+        let own = calls.question(Some(RequestId::Number(1)));
+        advance(Duration::from_secs(20)).await;
+        assert!(!has_expired(&first) && has_expired(&second));
+
+        let anybodys = calls.question(None);
+        let (_third, third) = of(3);
+        advance(Duration::from_secs(20)).await;
+        assert!(!has_expired(&first) && !has_expired(&third), "one that begins meanwhile too");
+        drop(own);
+        assert!(!has_expired(&first));
+        drop(anybodys);
+        assert!(!has_expired(&first) && !has_expired(&third));
+        advance(Duration::from_secs(10)).await;
+        assert!(has_expired(&first) && has_expired(&third));
+    }
 }

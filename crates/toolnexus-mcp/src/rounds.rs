@@ -151,3 +151,96 @@ impl Wanted {
         Ok(Given { responses: Some(join_all(asking).await.into_iter().collect()), state })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use super::*;
+    use serde_json::json;
+    use tokio::time::advance;
+    use toolnexus_core::Answer;
+
+    fn limits() -> Limits {
+        Limits { idle: Duration::from_secs(30), total: Some(Duration::from_secs(60)) }
+    }
+
+    /// A person who takes an hour.
+    fn slow() -> WaitFor {
+        Arc::new(|request| {
+            Box::pin(async move {
+                advance(Duration::from_secs(3600)).await;
+                Ok(Answer { id: request.id, ok: true, ..Default::default() })
+            })
+        })
+    }
+
+    // MCP-102, MCP-91: a fresh idle limit each time, one total cap, and people outside of both
+    #[tokio::test(start_paused = true)]
+    async fn all_sendings_share_the_total_limit() {
+        let seen = RefCell::new(Vec::new());
+        let send = async |_given: Given, limits: Limits| {
+            seen.borrow_mut().push((limits.idle.as_secs(), limits.total.unwrap().as_secs()));
+            advance(Duration::from_secs(25)).await;
+            Ok(json!({
+                "resultType": "input_required",
+                "inputRequests": {"a": {"method": "elicitation/create"}},
+            })
+            .to_string())
+        };
+        let fault = rounds(Some(&slow()), limits(), send).await.unwrap_err();
+        assert_eq!(fault, Fault::timeout());
+        assert_eq!(*seen.borrow(), [(30, 60), (30, 35), (30, 10)]);
+    }
+
+    // MCP-102: a server that only wants the request again gets it a little later each time
+    #[tokio::test(start_paused = true)]
+    async fn a_request_is_sent_again_with_the_state_alone() {
+        let seen = RefCell::new(Vec::new());
+        let began = Instant::now();
+        let send = async |given: Given, _limits: Limits| {
+            seen.borrow_mut().push((given, began.elapsed().as_millis()));
+            let sent = seen.borrow().len();
+            Ok(match sent {
+                1..5 => json!({"resultType": "input_required", "requestState": format!("s{sent}")}),
+                _ => json!({"resultType": "complete"}),
+            }
+            .to_string())
+        };
+        assert_eq!(rounds(None, limits(), send).await.unwrap(), r#"{"resultType":"complete"}"#);
+        let again = |state: &str| Given { responses: None, state: Some(state.into()) };
+        let expected = [
+            (Given::default(), 0),
+            (again("s1"), 50),
+            (again("s2"), 150),
+            (again("s3"), 350),
+            (again("s4"), 600),
+        ];
+        assert_eq!(*seen.borrow(), expected);
+    }
+
+    // MCP-102: only what says so asks for input
+    #[test]
+    fn other_results_are_results() {
+        for raw in [
+            r#"{"content":[]}"#,
+            r#"{"content":[{"type":"text","text":"input_required"}]}"#,
+            r#"{"resultType":"complete","requestState":"input_required"}"#,
+            r#"{"resultType":"input_required""#,
+            r#""input_required""#,
+        ] {
+            assert_eq!(Wanted::read(raw), Ok(None), "{raw}");
+        }
+        let wanted = Wanted::read(r#"{"resultType":"input_required","requestState":"","inputRequests":{}}"#);
+        assert_eq!(wanted, Ok(Some(Wanted { requests: Map::new(), state: Some(String::new()) })));
+        for raw in [
+            r#"{"resultType":"input_required"}"#,
+            r#"{"resultType":"input_required","inputRequests":{}}"#,
+            r#"{"resultType":"input_required","inputRequests":[1]}"#,
+            r#"{"resultType":"input_required","requestState":{}}"#,
+        ] {
+            assert_eq!(Wanted::read(raw), Err(Fault::malformed()), "{raw}");
+        }
+    }
+}
