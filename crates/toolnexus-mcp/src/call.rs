@@ -1,17 +1,17 @@
 //! One `tools/call`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestMetaObject};
 use serde_json::{Map, Value};
 use toolnexus_core::{ToolContext, ToolResult};
 use tracing::Instrument as _;
 
-use crate::failure::{Fault, McpFailureKind, McpPhase};
+use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase};
 use crate::live::Live;
 use crate::request::{Limits, request, span};
 use crate::result::tool_result;
+use crate::rounds::{self, Given};
 
 /// The metadata key under which a call's idempotency key travels.
 const IDEMPOTENCY_KEY: &str = "toolnexus/idempotencyKey";
@@ -37,7 +37,7 @@ impl RemoteTool {
             }
             Err(fault) => {
                 span.record("error.type", fault.kind.as_str());
-                self.failed(fault)
+                ToolResult::failure(failure(&self.live, fault, McpPhase::CallTool))
             }
         };
         let mut metadata = Map::with_capacity(1);
@@ -51,32 +51,27 @@ impl RemoteTool {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
         };
-        let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
         let meta = context.idempotency_key.clone().map(|key| {
             let mut meta = RequestMetaObject::new();
             meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::String(key));
             meta
         });
-        let mut limits = self.limits;
-        if let Some(timeout) = context.timeout_ms {
-            limits.idle = Duration::from_millis(timeout);
-        }
-        let call = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let raw = request(&self.live, call, meta, limits, Some(&context)).await?;
+        let send = |given: Given, limits| {
+            let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments.clone());
+            params.input_responses = given.responses;
+            params.request_state = given.state;
+            let call = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+            request(&self.live, call, meta.clone(), limits, Some(&context))
+        };
+        let raw = rounds::complete(&self.live, self.limits.within(&context), &context, send).await?;
         tool_result(&raw)
     }
+}
 
-    fn failed(&self, fault: Fault) -> ToolResult {
-        // Where the server or this side has said why, its log would only be noise for a model.
-        let explained = matches!(
-            fault.kind,
-            McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled
-        );
-        let failure = if explained {
-            fault.at(&self.live.server, McpPhase::CallTool, Vec::new())
-        } else {
-            self.live.failure(fault, McpPhase::CallTool)
-        };
-        ToolResult::failure(failure)
-    }
+/// What a failed call, or another request of a tool, tells.
+pub(crate) fn failure(live: &Live, fault: Fault, phase: McpPhase) -> McpFailure {
+    // Where the server or this side has said why, its log would only be noise for a model.
+    let explained =
+        matches!(fault.kind, McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled);
+    if explained { fault.at(&live.server, phase, Vec::new()) } else { live.failure(fault, phase) }
 }

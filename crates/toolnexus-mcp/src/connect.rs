@@ -162,7 +162,8 @@ where
     let limit = Duration::from_millis(config.timeout_ms);
     // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
     let span = span(&config.name, McpPhase::Initialize, None);
-    let fault = match timeout(limit, serve_client(Handler::new(opts), transport)).await {
+    let handler = Handler::new(opts, &calls);
+    let fault = match timeout(limit, serve_client(handler, transport)).await {
         Ok(Ok(service)) => {
             let peer = service.peer().peer_info();
             let live = Arc::new(Live::new(&config.name, service, calls, wire, tasks.clone()));

@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::WaitFor;
 
 use toolnexus_process::{ChildExit, ChildProcess, ChildView};
 
@@ -129,6 +130,8 @@ pub(crate) struct Live {
     pub(crate) server: Arc<str>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
+    /// Answers what the server asks of the host.
+    pub(crate) wait_for: Option<WaitFor>,
     pub(crate) closed: CancellationToken,
     pub(crate) runtime: Handle,
     pub(crate) wire: Wire,
@@ -148,6 +151,7 @@ impl Live {
             server: server.into(),
             peer: service.peer().clone(),
             calls,
+            wait_for: service.service().wait_for.clone(),
             closed: CancellationToken::new(),
             runtime: Handle::current(),
             wire,
@@ -187,6 +191,7 @@ impl Live {
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
         self.closed.cancel();
+        self.calls.end();
         self.wire.cut();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -195,6 +200,7 @@ impl Live {
     /// flight end at once. Bounded; any number of times.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
+        self.calls.end();
         if matches!(self.wire, Wire::Stdio { .. }) {
             self.wire.cut();
         }

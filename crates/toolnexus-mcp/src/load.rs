@@ -164,7 +164,10 @@ async fn load_server(server: &McpServerConfig, opts: &LoadMcpOptions, tasks: &Ta
         Ok(reached) => {
             let tools = take_tools(server, &reached);
             let Reached { live, info, protocol_version, .. } = reached;
-            McpConnection::connected(&server.name, Arrived { live, info, protocol_version, tools })
+            McpConnection::connected(
+                &server.name,
+                Arrived { live, info, protocol_version, tools, limits: Limits::of(server) },
+            )
         }
         Err(unreached) => {
             warn!("[toolnexus] MCP server \"{}\" failed: {}", server.name, unreached.failure);
@@ -206,10 +209,7 @@ fn take_tools(server: &McpServerConfig, reached: &Reached) -> Vec<Tool> {
     for name in filter.unmatched(reached.listed.iter().map(|tool| tool.name.as_str())) {
         warn!("[toolnexus] server \"{}\" tools filter name \"{name}\" matched no tool", server.name);
     }
-    let limits = Limits {
-        idle: Duration::from_millis(server.timeout_ms),
-        total: (server.max_total_timeout_ms > 0).then(|| Duration::from_millis(server.max_total_timeout_ms)),
-    };
+    let limits = Limits::of(server);
     let taken = reached.listed.iter().filter(|tool| filter.takes(&tool.name));
     taken.map(|listed| tool(listed, &server.name, &reached.live, limits)).collect()
 }

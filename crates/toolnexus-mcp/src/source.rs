@@ -13,6 +13,7 @@ use crate::McpStatus;
 use crate::connect::McpServerInfo;
 use crate::failure::{McpFailure, McpPhase};
 use crate::live::Live;
+use crate::request::Limits;
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -58,6 +59,13 @@ impl McpSource {
     }
 }
 
+/// Its connections, one for each configured server.
+impl AsRef<[McpConnection]> for McpSource {
+    fn as_ref(&self) -> &[McpConnection] {
+        &self.connections
+    }
+}
+
 impl SourceHandle for McpSource {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(McpSource::close(self))
@@ -92,7 +100,7 @@ struct Record {
     info: Option<McpServerInfo>,
     protocol_version: Option<String>,
     tools: Vec<Tool>,
-    live: Option<Arc<Live>>,
+    live: Option<(Arc<Live>, Limits)>,
 }
 
 /// What a connected server brought.
@@ -101,6 +109,7 @@ pub(crate) struct Arrived {
     pub(crate) info: McpServerInfo,
     pub(crate) protocol_version: String,
     pub(crate) tools: Vec<Tool>,
+    pub(crate) limits: Limits,
 }
 
 impl McpConnection {
@@ -142,7 +151,7 @@ impl McpConnection {
             info: Some(arrived.info),
             protocol_version: Some(arrived.protocol_version),
             tools: arrived.tools,
-            live: Some(arrived.live),
+            live: Some((arrived.live, arrived.limits)),
         }))
     }
 
@@ -171,7 +180,7 @@ impl McpConnection {
         if let Some(code) = self.0.error.as_ref().and_then(McpFailure::exit_code) {
             return Some(code);
         }
-        match self.0.live.as_ref().and_then(|live| live.wire.exit()) {
+        match self.0.live.as_ref().and_then(|(live, _)| live.wire.exit()) {
             Some(ChildExit::Code(code)) => Some(code),
             _ => None,
         }
@@ -181,7 +190,7 @@ impl McpConnection {
     /// a remote server.
     pub fn stderr(&self) -> Vec<String> {
         match &self.0.live {
-            Some(live) => live.wire.stderr(),
+            Some((live, _)) => live.wire.stderr(),
             None => self.0.last_stderr.clone(),
         }
     }
@@ -203,19 +212,25 @@ impl McpConnection {
 
     /// Whether the connection stands at this moment.
     pub fn is_connected(&self) -> bool {
-        self.0.live.as_ref().is_some_and(|live| live.ended().is_none())
+        self.reached().is_some_and(|(live, _)| live.ended().is_none())
+    }
+
+    /// The connection that the load has made, lost and closed ones included, and the limits of its
+    /// calls.
+    pub(crate) fn reached(&self) -> Option<(&Live, Limits)> {
+        self.0.live.as_ref().map(|(live, limits)| (live.as_ref(), *limits))
     }
 
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
-        if let Some(live) = &self.0.live {
+        if let Some((live, _)) = &self.0.live {
             live.cut();
         }
     }
 
     /// Ends the connection. See [`McpSource::close`].
     pub async fn close(&self) {
-        if let Some(live) = &self.0.live {
+        if let Some((live, _)) = &self.0.live {
             live.close().await;
         }
     }

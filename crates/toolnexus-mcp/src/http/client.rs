@@ -108,6 +108,9 @@ impl HttpClient {
         session: Option<Arc<str>>,
         added: HashMap<HeaderName, HeaderValue>,
     ) -> Answer {
+        if self.0.calls.have_ended() && wire::is_answer(&message) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
         let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
             if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
         let answer = self.guarded(self.exchange(uri, message, session, added)).await;
@@ -312,6 +315,9 @@ impl HttpClient {
         endpoint: &str,
         message: &ClientJsonRpcMessage,
     ) -> Result<(), Fault> {
+        if self.0.calls.have_ended() && wire::is_answer(message) {
+            return Ok(());
+        }
         let body = serde_json::to_vec(message).map_err(|_| Fault::transport("write-failed"))?;
         let request = self
             .request(http::Method::POST, endpoint, None, HashMap::new())

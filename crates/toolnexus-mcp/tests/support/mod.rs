@@ -90,6 +90,19 @@ pub(crate) async fn output_within(source: &McpSource, name: &str, ms: u64) -> St
     tool(source, name).execute_with(json!({}), context).await.output
 }
 
+/// Keeps a paused clock from running ahead while everything waits: it moves by `advance` alone.
+pub(crate) struct StillClock(#[expect(dead_code, reason = "held")] std::sync::mpsc::Sender<()>);
+
+impl StillClock {
+    /// Holds the clock of this runtime until dropped.
+    pub(crate) fn hold() -> Self {
+        let (held, released) = std::sync::mpsc::channel();
+        // No clock runs ahead while a thread may be about to wake somebody.
+        tokio::task::spawn_blocking(move || released.recv());
+        StillClock(held)
+    }
+}
+
 /// A variable of this process that no child needs, and its value: it stands for a secret.
 pub(crate) fn inherited() -> (String, String) {
     const NEEDED: &str = "PATH HOME TMPDIR TMP TEMP LANG LC_ALL LC_CTYPE USER LOGNAME SHELL TERM";
