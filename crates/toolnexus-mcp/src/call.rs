@@ -9,16 +9,16 @@ use toolnexus_core::{ToolContext, ToolResult};
 use tracing::Instrument as _;
 
 use crate::failure::{Fault, McpFailureKind, McpPhase};
-use crate::live::Live;
-use crate::request::{Limits, request, span};
+use crate::request::{Limits, span};
 use crate::result::tool_result;
+use crate::slot::Slot;
 
 /// The metadata key under which a call's idempotency key travels.
 const IDEMPOTENCY_KEY: &str = "toolnexus/idempotencyKey";
 
 /// A tool of a server, as far as calling it goes.
 pub(crate) struct RemoteTool {
-    pub(crate) live: Arc<Live>,
+    pub(crate) slot: Arc<Slot>,
     pub(crate) name: String,
     pub(crate) limits: Limits,
 }
@@ -26,7 +26,7 @@ pub(crate) struct RemoteTool {
 impl RemoteTool {
     /// Calls the tool. Whatever goes wrong is an error result.
     pub(crate) async fn call(&self, args: Value, context: ToolContext) -> ToolResult {
-        let span = span(&self.live.server, McpPhase::CallTool, Some(&self.name));
+        let span = span(&self.slot.server, McpPhase::CallTool, Some(&self.name));
         let outcome = self.exchange(args, context).instrument(span.clone()).await;
         let mut result = match outcome {
             Ok(result) => {
@@ -41,7 +41,7 @@ impl RemoteTool {
             }
         };
         let mut metadata = Map::with_capacity(1);
-        metadata.insert("server".to_owned(), Value::String(self.live.server.to_string()));
+        metadata.insert("server".to_owned(), Value::String(self.slot.server.to_string()));
         result.metadata = Some(metadata);
         result
     }
@@ -62,7 +62,7 @@ impl RemoteTool {
             limits.idle = Duration::from_millis(timeout);
         }
         let call = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let raw = request(&self.live, call, meta, limits, Some(&context)).await?;
+        let raw = self.slot.request(call, meta, limits, Some(&context)).await?;
         tool_result(&raw)
     }
 
@@ -73,9 +73,9 @@ impl RemoteTool {
             McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled
         );
         let failure = if explained {
-            fault.at(&self.live.server, McpPhase::CallTool, Vec::new())
+            fault.at(&self.slot.server, McpPhase::CallTool, Vec::new())
         } else {
-            self.live.failure(fault, McpPhase::CallTool)
+            self.slot.failure(fault, McpPhase::CallTool)
         };
         ToolResult::failure(failure)
     }

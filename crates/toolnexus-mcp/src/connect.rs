@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
+use rmcp::model::ServerPeerInfo;
 use rmcp::service::serve_client;
 use rmcp::transport::Transport;
 use tokio::time::timeout;
@@ -15,7 +16,7 @@ use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr}
 use crate::handler::Handler;
 use crate::http::{self, Start};
 use crate::in_flight::CallsInFlight;
-use crate::live::{Live, Wire, settle};
+use crate::live::{Facts, Live, Wire, settle};
 use crate::options::LoadMcpOptions;
 use crate::request::span;
 use crate::stdio::StdioTransport;
@@ -34,14 +35,6 @@ pub struct McpServerInfo {
     pub instructions: Option<String>,
 }
 
-/// A connection, and what its handshake brought.
-pub(crate) struct Connected {
-    pub(crate) live: Arc<Live>,
-    pub(crate) info: McpServerInfo,
-    pub(crate) protocol_version: String,
-    pub(crate) declares_tools: bool,
-}
-
 /// A server that could not be connected or listed, and what its child wrote to standard error.
 pub(crate) struct Unreached {
     pub(crate) failure: McpFailure,
@@ -54,7 +47,7 @@ pub(crate) async fn connect(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
-) -> Result<Connected, Unreached> {
+) -> Result<Arc<Live>, Unreached> {
     let failed = |fault: Fault, phase| Unreached {
         failure: fault.at(&config.name, phase, Vec::new()),
         stderr: Vec::new(),
@@ -80,7 +73,7 @@ async fn reach_remote(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
-) -> Result<Connected, Unreached> {
+) -> Result<Arc<Live>, Unreached> {
     if config.sse {
         return match reach_sse(config, opts, tasks).await {
             Err(Refused { unreached, not_there: true }) => {
@@ -110,7 +103,7 @@ async fn reach_streamable(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
-) -> Result<Connected, Refused> {
+) -> Result<Arc<Live>, Refused> {
     let calls = Arc::new(CallsInFlight::default());
     let (transport, link) =
         http::transport(config, Arc::clone(&calls), tasks.token()).map_err(|fault| Refused {
@@ -130,7 +123,7 @@ async fn reach_sse(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
-) -> Result<Connected, Refused> {
+) -> Result<Arc<Live>, Refused> {
     let calls = Arc::new(CallsInFlight::default());
     let limit = Duration::from_millis(config.timeout_ms);
     let starting = http::start_sse(config, Arc::clone(&calls), tasks.token());
@@ -155,7 +148,7 @@ async fn handshake<T>(
     wire: Wire,
     calls: Arc<CallsInFlight>,
     tasks: &TaskTracker,
-) -> Result<Connected, Unreached>
+) -> Result<Arc<Live>, Unreached>
 where
     T: Transport<RoleClient> + 'static,
 {
@@ -164,29 +157,8 @@ where
     let span = span(&config.name, McpPhase::Initialize, None);
     let fault = match timeout(limit, serve_client(Handler::new(opts), transport)).await {
         Ok(Ok(service)) => {
-            let peer = service.peer().peer_info();
-            let live = Arc::new(Live::new(&config.name, service, calls, wire, tasks.clone()));
-            return Ok(match peer {
-                Some(peer) => Connected {
-                    info: peer.server_info.as_ref().map_or_else(McpServerInfo::default, |info| {
-                        McpServerInfo {
-                            name: info.name.clone(),
-                            version: info.version.clone(),
-                            title: info.title.clone(),
-                            instructions: peer.instructions.clone(),
-                        }
-                    }),
-                    protocol_version: peer.protocol_version.as_str().to_owned(),
-                    declares_tools: peer.capabilities.tools.is_some(),
-                    live,
-                },
-                None => Connected {
-                    info: McpServerInfo::default(),
-                    protocol_version: String::new(),
-                    declares_tools: false,
-                    live,
-                },
-            });
+            let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();
+            return Ok(Arc::new(Live::new(&config.name, facts, service, calls, wire, tasks.clone())));
         }
         Ok(Err(error)) => wire.handshake_fault(error).await,
         Err(_) => Fault::timeout(),
@@ -197,4 +169,18 @@ where
     settle(std::slice::from_ref(tasks)).await;
     let failure = fault.at(&config.name, McpPhase::Initialize, quoted_stderr(&stderr));
     Err(Unreached { failure, stderr })
+}
+
+fn facts(peer: &ServerPeerInfo) -> Facts {
+    let info = peer.server_info.as_ref().map_or_else(McpServerInfo::default, |info| McpServerInfo {
+        name: info.name.clone(),
+        version: info.version.clone(),
+        title: info.title.clone(),
+        instructions: None,
+    });
+    Facts {
+        info: McpServerInfo { instructions: peer.instructions.clone(), ..info },
+        protocol_version: peer.protocol_version.as_str().to_owned(),
+        declares_tools: peer.capabilities.tools.is_some(),
+    }
 }

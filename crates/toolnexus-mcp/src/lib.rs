@@ -8,7 +8,8 @@
 //! Where to look:
 //! * `config`: the document, its entries, headers with placeholders.
 //! * `load`, `connect`, `listing`: from an entry to tools; `inventory` lists without keeping.
-//! * `live`: a connection that stands, and its end; `source`: all of them together.
+//! * `slot`: a server's place, whose session can be replaced; `live`: a session that stands, and its
+//!   end; `source`: all of them together.
 //! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
@@ -32,6 +33,7 @@ mod open;
 mod options;
 mod request;
 mod result;
+mod slot;
 mod source;
 mod stdio;
 mod wire;

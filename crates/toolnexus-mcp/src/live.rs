@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::child::{ChildProcess, ChildView};
+use crate::connect::McpServerInfo;
 use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
@@ -122,9 +123,18 @@ fn spoiled(result: ServerResult) -> Fault {
     wire::raw_result(result).err().unwrap_or_else(Fault::malformed)
 }
 
-/// A connection after its handshake. Dropping it ends it without a goodbye.
+/// What a server told of itself when it was greeted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) info: McpServerInfo,
+    pub(crate) protocol_version: String,
+    pub(crate) declares_tools: bool,
+}
+
+/// A session that stands. Dropping it ends it without a goodbye.
 pub(crate) struct Live {
     pub(crate) server: Arc<str>,
+    pub(crate) facts: Facts,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
     pub(crate) closed: CancellationToken,
@@ -137,6 +147,7 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(
         server: &str,
+        facts: Facts,
         service: RunningService<RoleClient, Handler>,
         calls: Arc<CallsInFlight>,
         wire: Wire,
@@ -144,6 +155,7 @@ impl Live {
     ) -> Self {
         Live {
             server: server.into(),
+            facts,
             peer: service.peer().clone(),
             calls,
             closed: CancellationToken::new(),

@@ -14,14 +14,15 @@ use tracing::warn;
 
 use crate::call::RemoteTool;
 use crate::config::{McpConfig, McpServerConfig};
-use crate::connect::{Connected, McpServerInfo, Unreached, connect};
+use crate::connect::Unreached;
 use crate::failure::McpPhase;
 use crate::filter::ToolFilter;
 use crate::listing::{ListedTool, list_tools};
-use crate::live::{Live, settle};
+use crate::live::{Facts, settle};
 use crate::naming::mcp_tool_name;
 use crate::options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent};
 use crate::request::Limits;
+use crate::slot::{Recipe, Slot};
 use crate::source::{Arrived, McpConnection, McpSource};
 
 /// Loads every server of a document. Never fails: a server that cannot be loaded is `failed` in
@@ -163,8 +164,8 @@ async fn load_server(server: &McpServerConfig, opts: &LoadMcpOptions, tasks: &Ta
     match reach(server, opts, tasks).await {
         Ok(reached) => {
             let tools = take_tools(server, &reached);
-            let Reached { live, info, protocol_version, .. } = reached;
-            McpConnection::connected(&server.name, Arrived { live, info, protocol_version, tools })
+            let Reached { slot, facts, .. } = reached;
+            McpConnection::connected(Arrived { slot, facts, tools })
         }
         Err(unreached) => {
             warn!("[toolnexus] MCP server \"{}\" failed: {}", server.name, unreached.failure);
@@ -175,9 +176,8 @@ async fn load_server(server: &McpServerConfig, opts: &LoadMcpOptions, tasks: &Ta
 
 /// A server that has answered, with everything it lists.
 pub(crate) struct Reached {
-    pub(crate) live: Arc<Live>,
-    pub(crate) info: McpServerInfo,
-    pub(crate) protocol_version: String,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) facts: Facts,
     pub(crate) listed: Vec<ListedTool>,
 }
 
@@ -187,14 +187,17 @@ pub(crate) async fn reach(
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
 ) -> Result<Reached, Unreached> {
-    let connected = connect(server, opts, tasks).await?;
-    let Connected { live, info, protocol_version, declares_tools } = connected;
-    match list_tools(&live, Duration::from_millis(server.timeout_ms), declares_tools).await {
-        Ok(listed) => Ok(Reached { live, info, protocol_version, listed }),
+    let recipe = Recipe { config: server.clone(), opts: opts.clone() };
+    let slot = Arc::new(Slot::connected(recipe, tasks).await?);
+    match list_tools(&slot, Duration::from_millis(server.timeout_ms)).await {
+        Ok(listed) => {
+            let facts = slot.current().map(|live| live.facts.clone()).unwrap_or_default();
+            Ok(Reached { slot, facts, listed })
+        }
         Err(fault) => {
-            let failure = live.failure(fault, McpPhase::ListTools);
-            let stderr = live.wire.stderr();
-            live.close().await;
+            let failure = slot.failure(fault, McpPhase::ListTools);
+            let stderr = slot.current().map(|live| live.wire.stderr()).unwrap_or_default();
+            slot.close().await;
             Err(Unreached { failure, stderr })
         }
     }
@@ -211,11 +214,11 @@ fn take_tools(server: &McpServerConfig, reached: &Reached) -> Vec<Tool> {
         total: (server.max_total_timeout_ms > 0).then(|| Duration::from_millis(server.max_total_timeout_ms)),
     };
     let taken = reached.listed.iter().filter(|tool| filter.takes(&tool.name));
-    taken.map(|listed| tool(listed, &server.name, &reached.live, limits)).collect()
+    taken.map(|listed| tool(listed, &server.name, &reached.slot, limits)).collect()
 }
 
-fn tool(listed: &ListedTool, server: &str, live: &Arc<Live>, limits: Limits) -> Tool {
-    let remote = Arc::new(RemoteTool { live: Arc::clone(live), name: listed.name.clone(), limits });
+fn tool(listed: &ListedTool, server: &str, slot: &Arc<Slot>, limits: Limits) -> Tool {
+    let remote = Arc::new(RemoteTool { slot: Arc::clone(slot), name: listed.name.clone(), limits });
     let mut tool = Tool::new(mcp_tool_name(server, &listed.name), move |args, context| {
         let remote = Arc::clone(&remote);
         async move { remote.call(args, context).await }

@@ -11,7 +11,8 @@ use toolnexus_core::{BoxFuture, SourceHandle, Tool};
 use crate::McpStatus;
 use crate::connect::McpServerInfo;
 use crate::failure::{ChildExit, McpFailure, McpPhase};
-use crate::live::Live;
+use crate::live::{Facts, Live};
+use crate::slot::Slot;
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -91,14 +92,13 @@ struct Record {
     info: Option<McpServerInfo>,
     protocol_version: Option<String>,
     tools: Vec<Tool>,
-    live: Option<Arc<Live>>,
+    slot: Option<Arc<Slot>>,
 }
 
 /// What a connected server brought.
 pub(crate) struct Arrived {
-    pub(crate) live: Arc<Live>,
-    pub(crate) info: McpServerInfo,
-    pub(crate) protocol_version: String,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) facts: Facts,
     pub(crate) tools: Vec<Tool>,
 }
 
@@ -113,7 +113,7 @@ impl McpConnection {
             info: None,
             protocol_version: None,
             tools: Vec::new(),
-            live: None,
+            slot: None,
         }))
     }
 
@@ -127,21 +127,21 @@ impl McpConnection {
             info: None,
             protocol_version: None,
             tools: Vec::new(),
-            live: None,
+            slot: None,
         }))
     }
 
-    pub(crate) fn connected(name: &str, arrived: Arrived) -> Self {
+    pub(crate) fn connected(arrived: Arrived) -> Self {
         McpConnection(Arc::new(Record {
-            name: name.to_owned(),
+            name: arrived.slot.server.to_string(),
             status: McpStatus::Connected,
             phase: McpPhase::ListTools,
             error: None,
             last_stderr: Vec::new(),
-            info: Some(arrived.info),
-            protocol_version: Some(arrived.protocol_version),
+            info: Some(arrived.facts.info),
+            protocol_version: Some(arrived.facts.protocol_version),
             tools: arrived.tools,
-            live: Some(arrived.live),
+            slot: Some(arrived.slot),
         }))
     }
 
@@ -170,7 +170,7 @@ impl McpConnection {
         if let Some(code) = self.0.error.as_ref().and_then(McpFailure::exit_code) {
             return Some(code);
         }
-        match self.0.live.as_ref().and_then(|live| live.wire.exit()) {
+        match self.live().and_then(|live| live.wire.exit()) {
             Some(ChildExit::Code(code)) => Some(code),
             _ => None,
         }
@@ -179,7 +179,7 @@ impl McpConnection {
     /// The last lines that a child wrote to standard error: up to 200 lines and 64 KiB. Empty for
     /// a remote server.
     pub fn stderr(&self) -> Vec<String> {
-        match &self.0.live {
+        match self.live() {
             Some(live) => live.wire.stderr(),
             None => self.0.last_stderr.clone(),
         }
@@ -202,20 +202,25 @@ impl McpConnection {
 
     /// Whether the connection stands at this moment.
     pub fn is_connected(&self) -> bool {
-        self.0.live.as_ref().is_some_and(|live| live.ended().is_none())
+        self.0.slot.as_ref().is_some_and(|slot| slot.is_live())
+    }
+
+    /// The session that stands, or stood.
+    fn live(&self) -> Option<Arc<Live>> {
+        self.0.slot.as_ref().and_then(|slot| slot.current())
     }
 
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
-        if let Some(live) = &self.0.live {
-            live.cut();
+        if let Some(slot) = &self.0.slot {
+            slot.cut();
         }
     }
 
     /// Ends the connection. See [`McpSource::close`].
     pub async fn close(&self) {
-        if let Some(live) = &self.0.live {
-            live.close().await;
+        if let Some(slot) = &self.0.slot {
+            slot.close().await;
         }
     }
 }
