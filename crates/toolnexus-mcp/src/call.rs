@@ -9,6 +9,7 @@ use toolnexus_core::{ToolContext, ToolResult};
 use tracing::Instrument as _;
 
 use crate::failure::{Fault, McpFailureKind, McpPhase};
+use crate::param_headers::ParamMarks;
 use crate::request::{Limits, span};
 use crate::result::tool_result;
 use crate::slot::Slot;
@@ -21,6 +22,7 @@ pub(crate) struct RemoteTool {
     pub(crate) slot: Arc<Slot>,
     pub(crate) name: String,
     pub(crate) limits: Limits,
+    pub(crate) marks: ParamMarks,
 }
 
 impl RemoteTool {
@@ -51,6 +53,7 @@ impl RemoteTool {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
         };
+        let headers = self.marks.headers(&arguments);
         let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
         let meta = context.idempotency_key.clone().map(|key| {
             let mut meta = RequestMetaObject::new();
@@ -61,7 +64,11 @@ impl RemoteTool {
         if let Some(timeout) = context.timeout_ms {
             limits.idle = Duration::from_millis(timeout);
         }
-        let call = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let mut call = CallToolRequest::new(params);
+        if let Some(headers) = headers {
+            call.extensions.insert(headers);
+        }
+        let call = ClientRequest::CallToolRequest(call);
         let raw = self.slot.request(call, meta, limits, Some(&context)).await?;
         tool_result(&raw)
     }

@@ -10,7 +10,10 @@
 //! * `load`, `connect`, `listing`: from an entry to tools; `inventory` lists without keeping.
 //! * `slot`: a server's place, whose session can be replaced; `live`: a session that stands, and its
 //!   end; `source`: all of them together.
+//! * [`transport`]: the seam: what is selected, permitted, shown. `reach` and `era`: which transport and
+//!   which generation of the protocol a remote server speaks.
 //! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
+//! * `param_headers`: arguments that a modern server wants to see in headers.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
 //! * `failure`: kinds, phases, and how a failure reads.
@@ -19,6 +22,7 @@ mod call;
 mod child;
 mod config;
 mod connect;
+mod era;
 mod failure;
 mod filter;
 mod handler;
@@ -31,11 +35,14 @@ mod load;
 mod naming;
 mod open;
 mod options;
+mod param_headers;
+mod reach;
 mod request;
 mod result;
 mod slot;
 mod source;
 mod stdio;
+pub mod transport;
 mod wire;
 
 pub use config::{

@@ -10,9 +10,12 @@
 //!   └────────────(close)────┴───────────▶ closed for good
 //! ```
 
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{ClientRequest, RequestMetaObject};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolnexus_core::ToolContext;
@@ -23,12 +26,7 @@ use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase};
 use crate::live::Live;
 use crate::options::LoadMcpOptions;
 use crate::request::{Limits, request};
-
-/// How the session of a slot is made.
-pub(crate) struct Recipe {
-    pub(crate) config: McpServerConfig,
-    pub(crate) opts: LoadMcpOptions,
-}
+use crate::transport::SessionMode;
 
 /// Why there is no session to send on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +49,9 @@ impl From<Vacant> for Fault {
 /// The place of one server's session. See the module's own words.
 pub(crate) struct Slot {
     pub(crate) server: Arc<str>,
+    pub(crate) config: McpServerConfig,
     /// `None`: the session came from outside and cannot be made again.
-    recipe: Option<Recipe>,
+    opts: Option<LoadMcpOptions>,
     live: Mutex<Option<Arc<Live>>>,
     closed: CancellationToken,
     /// Held while a session is made, so that all who need one wait for the same.
@@ -61,22 +60,36 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// A slot without a session.
-    pub(crate) fn empty(server: impl Into<Arc<str>>, recipe: Option<Recipe>) -> Self {
+    pub(crate) fn empty(config: &McpServerConfig, opts: Option<&LoadMcpOptions>) -> Self {
         Slot {
-            server: server.into(),
-            recipe,
+            server: config.name.as_str().into(),
+            config: config.clone(),
+            opts: opts.cloned(),
             live: Mutex::default(),
             closed: CancellationToken::new(),
             renewing: tokio::sync::Mutex::default(),
         }
     }
 
-    /// Makes the first session of a slot.
-    pub(crate) async fn connected(recipe: Recipe, tasks: &TaskTracker) -> Result<Self, Unreached> {
-        let live = connect(&recipe.config, &recipe.opts, tasks).await?;
-        let slot = Slot::empty(recipe.config.name.clone(), Some(recipe));
+    /// A slot with its first session.
+    pub(crate) async fn connected(
+        config: &McpServerConfig,
+        opts: &LoadMcpOptions,
+        tasks: &TaskTracker,
+    ) -> Result<Self, Unreached> {
+        let live = connect(config, opts, tasks).await?;
+        let slot = Slot::empty(config, Some(opts));
         slot.replace(live);
         Ok(slot)
+    }
+
+    /// How long a call may take where it does not say.
+    pub(crate) fn limits(&self) -> Limits {
+        let total = self.config.max_total_timeout_ms;
+        Limits {
+            idle: Duration::from_millis(self.config.timeout_ms),
+            total: (total > 0).then(|| Duration::from_millis(total)),
+        }
     }
 
     /// The session that stands here, ended or not.
@@ -97,6 +110,11 @@ impl Slot {
         self.live().is_ok_and(|live| live.ended().is_none())
     }
 
+    /// Whether the session is of the modern era.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.current().is_some_and(|live| live.session.mode == SessionMode::Ready)
+    }
+
     /// Puts a session into the slot and gives the one that stood there. In a closed slot the new
     /// one is cut at once.
     pub(crate) fn replace(&self, live: Arc<Live>) -> Option<Arc<Live>> {
@@ -111,6 +129,7 @@ impl Slot {
     }
 
     /// Takes the session out of the slot, which is empty then. Its end is up to the caller.
+    #[allow(dead_code, reason = "for whoever stops a server to start it again later")]
     pub(crate) fn take(&self) -> Option<Arc<Live>> {
         self.lock().take()
     }
@@ -119,10 +138,7 @@ impl Slot {
     /// with a session that is no longer the current one, gets the session of the others. The old
     /// session is left to the requests on it.
     pub(crate) async fn renew(&self, stale: Option<&Arc<Live>>) -> Result<Arc<Live>, Unreached> {
-        let unreached = |fault: Fault| Unreached {
-            failure: fault.at(&self.server, McpPhase::Connect, Vec::new()),
-            stderr: Vec::new(),
-        };
+        let unreached = |fault| Unreached::new(fault, &self.server, McpPhase::Connect);
         let made = async {
             let _renewing = self.renewing.lock().await;
             if let Some(current) = self.current()
@@ -130,8 +146,8 @@ impl Slot {
             {
                 return Ok(current);
             }
-            let Some(recipe) = &self.recipe else { return Err(unreached(Vacant::NotConnected.into())) };
-            let live = connect(&recipe.config, &recipe.opts, &TaskTracker::new()).await?;
+            let Some(opts) = &self.opts else { return Err(unreached(Vacant::NotConnected.into())) };
+            let live = connect(&self.config, opts, &TaskTracker::new()).await?;
             self.replace(Arc::clone(&live));
             Ok(live)
         };
@@ -143,6 +159,9 @@ impl Slot {
     }
 
     /// Sends a request on the session that stands here. See [`request`].
+    ///
+    /// A refusal that shows a server of another era than was found out makes a new session, once, on
+    /// which the request is sent again: the server has not looked at it.
     pub(crate) async fn request(
         &self,
         message: ClientRequest,
@@ -151,7 +170,30 @@ impl Slot {
         context: Option<&ToolContext>,
     ) -> Result<String, Fault> {
         let live = self.live()?;
-        request(&live, message, meta, limits, context).await
+        if !live.is_judged() {
+            return request(&live, message, meta, limits, context).await;
+        }
+        let fault = match request(&live, message.clone(), meta.clone(), limits, context).await {
+            Err(fault) if live.unlearn(&fault) => fault,
+            answer => return answer,
+        };
+        let cancelled = async {
+            match context {
+                Some(context) => context.cancel.cancelled().await,
+                None => pending().await,
+            }
+        };
+        let renewed = tokio::select! {
+            biased;
+            () = cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
+            () = sleep(limits.idle) => return Err(Fault::timeout()),
+            renewed = self.renew(Some(&live)) => renewed,
+        };
+        match renewed {
+            Ok(live) => request(&live, message, meta, limits, context).await,
+            Err(_) if self.closed.is_cancelled() => Err(Fault::closed()),
+            Err(_) => Err(fault),
+        }
     }
 
     /// A fault with what is known around it.

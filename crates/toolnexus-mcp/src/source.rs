@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use toolnexus_core::{BoxFuture, SourceHandle, Tool};
+use tracing::warn;
 
 use crate::McpStatus;
-use crate::connect::McpServerInfo;
+use crate::connect::{McpServerInfo, Unreached};
 use crate::failure::{ChildExit, McpFailure, McpPhase};
 use crate::live::{Facts, Live};
 use crate::slot::Slot;
+use crate::transport::Session;
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -117,7 +119,10 @@ impl McpConnection {
         }))
     }
 
-    pub(crate) fn failed(error: McpFailure, last_stderr: Vec<String>) -> Self {
+    /// A server that could not be connected; logged.
+    pub(crate) fn unreached(unreached: Unreached) -> Self {
+        let Unreached { failure: error, stderr: last_stderr } = unreached;
+        warn!("[toolnexus] MCP server \"{}\" failed: {error}", error.server());
         McpConnection(Arc::new(Record {
             name: error.server().to_owned(),
             status: McpStatus::Failed,
@@ -203,6 +208,17 @@ impl McpConnection {
     /// Whether the connection stands at this moment.
     pub fn is_connected(&self) -> bool {
         self.0.slot.as_ref().is_some_and(|slot| slot.is_live())
+    }
+
+    /// How the session began, and what it allows: its era, revision and concurrency. `None` when there
+    /// has been none. It changes only with a reconnect.
+    pub fn session(&self) -> Option<Session> {
+        self.live().map(|live| live.session.clone())
+    }
+
+    /// The server's place, if it has one.
+    pub(crate) fn slot(&self) -> Option<&Arc<Slot>> {
+        self.0.slot.as_ref()
     }
 
     /// The session that stands, or stood.
