@@ -5,6 +5,7 @@
 //!   the bodies that go out.
 //! * `describe`: a tool as `tools/list` shows it; `result`: a tool's result as `tools/call` gives it.
 //! * `call`: one running call, with its reports, its cancellation and its end.
+//! * `profile`: a whole toolkit for anybody who asks, without sessions, over HTTP or stdio.
 //! * `head`: what the head of an HTTP request says; `sse`, `body`: what an HTTP answer is made of.
 
 #![allow(dead_code, reason = "the handler and the profile are being built on this")]
@@ -15,8 +16,11 @@ mod describe;
 mod error;
 mod head;
 mod message;
+mod profile;
 mod result;
 mod sse;
 
 pub use body::McpBody;
 pub use error::McpServeError;
+pub use head::is_json_or_unsaid;
+pub use profile::{McpProfile, McpServeConfig, OnCall, OnCallEvent, exposed_tools, serve_mcp_stdio};
