@@ -106,7 +106,7 @@ async fn tools_of_every_source_are_listed_by_name() {
         listing.to_string(),
         json!({"tools": [
             {"name": "alpha", "description": "", "inputSchema": schema},
-            {"name": "relay", "description": "Elsewhere", "inputSchema": {"type": "object"}},
+            {"name": "relay", "description": "Elsewhere", "inputSchema": {"type": "object", "properties": {}}},
             {"name": "zebra", "description": "", "inputSchema": {"type": "object"}},
         ]})
         .to_string()
