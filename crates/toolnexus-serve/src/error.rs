@@ -26,6 +26,9 @@ pub enum ServeError {
         /// The origin as it was given.
         origin: String,
     },
+    /// There is one `/mcp`, and two things that want to be there.
+    #[error("mcp and mcp_handler are both set: /mcp can be one of them, leave the other out")]
+    TwoMcpServers,
     /// The MCP profile cannot be used.
     #[error(transparent)]
     Mcp(#[from] McpServeError),

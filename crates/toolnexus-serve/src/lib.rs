@@ -39,9 +39,10 @@ mod site;
 
 pub use error::ServeError;
 pub use handle::ServeHandle;
-pub use options::{Authenticate, ServeOptions, WwwAuthenticate};
+pub use options::ServeOptions;
 pub use sections::ServeSections;
 pub use toolnexus_core::{Identity, ServeToolkit};
 pub use toolnexus_mcp::server::{
-    McpServeConfig, McpServeError, OnCall, OnCallEvent, exposed_tools, serve_mcp_stdio,
+    Authenticate, McpServeConfig, McpServeError, OnCall, OnCallEvent, WwwAuthenticate, exposed_tools,
+    serve_mcp_stdio,
 };

@@ -85,7 +85,14 @@ impl Supervisor {
                 _ = tokio::time::timeout(limit, all) => {}
             }
         };
-        drain(connections, LAST_REQUESTS).await;
+        let closed = async {
+            tokio::select! {
+                biased;
+                () = self.ending.now.cancelled() => {}
+                () = self.site.close() => {}
+            }
+        };
+        futures::join!(closed, drain(connections, LAST_REQUESTS));
         self.cancel.cancel();
         drain(connections, LAST_ANSWERS).await;
     }

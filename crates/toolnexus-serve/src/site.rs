@@ -14,9 +14,11 @@ use http_body::Body;
 use http_body_util::BodyExt as _;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::Identity;
-use toolnexus_mcp::server::{McpBody, McpProfile, is_json_or_unsaid};
+use toolnexus_mcp::server::{
+    Authenticate, McpBody, McpHandler, McpProfile, WwwAuthenticate, is_json_or_unsaid,
+};
+use tower_service::Service as _;
 
-use crate::options::{Authenticate, WwwAuthenticate};
 use crate::origin::{self, Origins, Standing};
 
 /// How long the body of a request may take to come.
@@ -24,10 +26,16 @@ pub(crate) const BODY_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a listener serves.
 pub(crate) struct Site {
-    pub(crate) mcp: Option<McpProfile>,
+    pub(crate) mcp: Option<McpServer>,
     pub(crate) origins: Origins,
     pub(crate) guard: Guard,
     pub(crate) max_body_bytes: usize,
+}
+
+/// What answers at `/mcp`.
+pub(crate) enum McpServer {
+    Profile(McpProfile),
+    Handler(McpHandler),
 }
 
 /// Who may come in.
@@ -41,21 +49,6 @@ pub(crate) struct Guard {
 #[error("the body of the request did not come")]
 pub(crate) struct Unanswered;
 
-/// What is there to be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
-    Mcp,
-}
-
-impl Route {
-    /// The methods it knows.
-    const fn methods(self) -> &'static str {
-        match self {
-            Route::Mcp => "POST",
-        }
-    }
-}
-
 type Answer = Response<McpBody>;
 
 impl Site {
@@ -67,7 +60,7 @@ impl Site {
         cancel: &CancellationToken,
     ) -> Result<Answer, Unanswered>
     where
-        B: Body + Unpin,
+        B: Body<Data: Send, Error: Send> + Send + Unpin + 'static,
     {
         let (mut head, body) = request.into_parts();
         head.extensions.insert(peer);
@@ -76,14 +69,30 @@ impl Site {
             Standing::Named(origin) => Some(origin),
             Standing::Own => None,
         };
-        let mut answer = match self.route(head.uri.path()) {
+        let mcp = self.mcp.as_ref().filter(|_| head.uri.path() == "/mcp");
+        let mut answer = match mcp {
             None => text(StatusCode::NOT_FOUND, "Not Found"),
-            Some(route) if named.is_some() && origin::is_preflight(&head) => {
+            Some(mcp) if named.is_some() && origin::is_preflight(&head) => {
                 let mut answer = status(StatusCode::NO_CONTENT);
-                origin::permit_request(answer.headers_mut(), &head.headers, route.methods());
+                origin::permit_request(answer.headers_mut(), &head.headers, mcp.methods());
                 answer
             }
-            Some(route) => self.serve(route, head, body, cancel).await?,
+            Some(mcp) => {
+                let head = Arc::new(head);
+                match self.guard.admit(&head).await {
+                    Err(refusal) => refusal,
+                    Ok(identity) => match mcp {
+                        McpServer::Profile(profile) => {
+                            self.ask(profile, head, identity, body, cancel.clone()).await?
+                        }
+                        McpServer::Handler(handler) => {
+                            let head = Arc::unwrap_or_clone(head);
+                            let answer = handler.clone().call(Request::from_parts(head, body)).await;
+                            answer.unwrap_or_else(|never| match never {})
+                        }
+                    },
+                }
+            }
         };
         if let Some(origin) = named {
             origin::permit(answer.headers_mut(), origin);
@@ -91,31 +100,21 @@ impl Site {
         Ok(answer)
     }
 
-    fn route(&self, path: &str) -> Option<Route> {
-        match path {
-            "/mcp" if self.mcp.is_some() => Some(Route::Mcp),
-            _ => None,
-        }
-    }
-
-    async fn serve<B>(
+    /// Lets a profile answer what has come so far, if it is of the kind that it can read.
+    async fn ask<B>(
         &self,
-        route: Route,
-        head: Parts,
+        profile: &McpProfile,
+        head: Arc<Parts>,
+        identity: Option<Identity>,
         body: B,
-        cancel: &CancellationToken,
+        cancel: CancellationToken,
     ) -> Result<Answer, Unanswered>
     where
         B: Body + Unpin,
     {
-        let head = Arc::new(head);
-        let identity = match self.guard.admit(&head).await {
-            Ok(identity) => identity,
-            Err(refusal) => return Ok(refusal),
-        };
         if head.method != Method::POST {
             let mut answer = status(StatusCode::METHOD_NOT_ALLOWED);
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(route.methods()));
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             return Ok(answer);
         }
         if !is_json_or_unsaid(&head.headers) {
@@ -132,9 +131,23 @@ impl Site {
             }
             Err(BodyFault::Gone) => return Err(Unanswered),
         };
-        match (route, &self.mcp) {
-            (Route::Mcp, Some(mcp)) => Ok(mcp.respond(head, identity, body, cancel.clone()).await),
-            (Route::Mcp, None) => Ok(text(StatusCode::NOT_FOUND, "Not Found")),
+        Ok(profile.respond(head, identity, body, cancel).await)
+    }
+
+    /// Ends what would not end by itself.
+    pub(crate) async fn close(&self) {
+        if let Some(McpServer::Handler(handler)) = &self.mcp {
+            handler.close().await;
+        }
+    }
+}
+
+impl McpServer {
+    /// What a page may send, once its origin is allowed.
+    const fn methods(&self) -> &'static str {
+        match self {
+            McpServer::Profile(_) => "POST",
+            McpServer::Handler(_) => "POST, GET, DELETE",
         }
     }
 }

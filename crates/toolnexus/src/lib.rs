@@ -64,6 +64,7 @@ pub use toolnexus_llm::{
 };
 pub use toolnexus_macros::{tool, tools};
 pub use toolnexus_mcp::McpConfigInput;
+pub use toolnexus_mcp::server::mcp_handler;
 pub use toolnexus_tools::BuiltinsConfig;
 
 /// The model client: options, runs, streams, conversations, errors.
@@ -87,8 +88,9 @@ pub mod mcp {
     pub use toolnexus_mcp::*;
 }
 
-/// A toolkit on a listener of its own, for other programs.
+/// A toolkit as a server for others: on a listener of its own, in a host's HTTP stack, over stdio.
 pub mod serve {
+    pub use toolnexus_mcp::server::*;
     pub use toolnexus_serve::*;
 }
 

@@ -15,6 +15,7 @@ use toolnexus_core::{Identity, ToolContext, ToolReport};
 use super::{Begun, McpProfile, Outcome, Reach, call_answer};
 use crate::server::body::McpBody;
 use crate::server::call::CallEvent;
+use crate::server::handler::McpCallContext;
 use crate::server::head::accepts_events;
 use crate::server::message::{self, notification_body};
 use crate::server::sse::{Event, KEEP_ALIVE, keep_alive};
@@ -44,8 +45,10 @@ impl McpProfile {
             Outcome::Call(call) => call,
         };
         let streams = call.token.is_some() && accepts_events(&head.headers);
+        let about =
+            McpCallContext { identity, request: Some(head), session_id: None, meta: call.meta.clone() };
         let mut context = ToolContext { cancel, ..Default::default() };
-        let _ = (&identity, &mut context);
+        context.extensions.insert(about);
         let call = call.begin(context, streams);
         if streams {
             return events(call);

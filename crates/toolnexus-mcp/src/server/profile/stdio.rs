@@ -19,6 +19,7 @@ use toolnexus_core::{LogLevel, ToolContext, ToolReport, Toolkit};
 
 use super::{Begun, McpProfile, McpServeConfig, Outcome, Reach, call_answer};
 use crate::server::call::CallEvent;
+use crate::server::handler::McpCallContext;
 use crate::server::message::{
     self, INVALID_REQUEST, Incoming, Notification, Request, RequestId, RpcError, answer_body, error_body,
     notification_body,
@@ -142,7 +143,8 @@ impl McpProfile {
             Outcome::Silence => {}
             Outcome::Answer(answer) => client.answer(answer).await,
             Outcome::Call(call) => {
-                let context = ToolContext::default();
+                let mut context = ToolContext::default();
+                context.extensions.insert(McpCallContext { meta: call.meta.clone(), ..Default::default() });
                 let token = context.cancel.clone();
                 let id = call.id.clone();
                 let task = calls.running.spawn(carry_out(call.begin(context, true), client.clone()));
