@@ -511,12 +511,12 @@ mod tests {
             let text = format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
             );
-            assert!(read(&text, &calls, None, |_| false).is_none());
+            assert!(read(&text, &calls, None, |_| None).is_none());
         }
         assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
         let other = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9}}"#;
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
-        read(other, &calls, None, |_| false);
+        read(other, &calls, None, |_| None);
         assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
     }
 }
