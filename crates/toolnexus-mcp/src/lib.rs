@@ -8,9 +8,13 @@
 //! Where to look:
 //! * `config`: the document, its entries, headers with placeholders.
 //! * `load`, `connect`, `listing`, `pages`: from an entry to tools; `inventory` lists without keeping.
-//! * `live`: a connection that stands, and its end; `source`: all of them together.
+//! * `slot`: a server's place, whose session can be replaced; `live`: a session that stands, and its
+//!   end; `source`: all of them together.
+//! * [`transport`]: the seam: what is selected, permitted, shown. `reach` and `era`: which transport and
+//!   which generation of the protocol a remote server speaks.
 //! * `request`, `clock`, `call`, `result`: one call, its limits, what becomes of its result;
 //!   `resources`: the same for resources.
+//! * `param_headers`: arguments that a modern server wants to see in headers.
 //! * `elicitation`, `handler`, `in_flight`, `rounds`: what servers ask of the host while they work.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
@@ -22,6 +26,7 @@ mod clock;
 mod config;
 mod connect;
 mod elicitation;
+mod era;
 mod failure;
 mod filter;
 mod handler;
@@ -35,12 +40,17 @@ mod naming;
 mod open;
 mod options;
 mod pages;
+mod param_headers;
+mod reach;
 mod request;
 mod resources;
 mod result;
 mod rounds;
+pub mod server;
+mod slot;
 mod source;
 mod stdio;
+pub mod transport;
 mod wire;
 
 pub use config::{

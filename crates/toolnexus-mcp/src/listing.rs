@@ -8,9 +8,9 @@ use toolnexus_core::ToolHints;
 use tracing::warn;
 
 use crate::failure::{Fault, McpPhase};
-use crate::live::Live;
 use crate::pages::{Listing, ListingLimits};
 use crate::request::Limits;
+use crate::slot::Slot;
 
 const LISTING: Listing = Listing {
     phase: McpPhase::ListTools,
@@ -32,21 +32,22 @@ pub(crate) struct ListedTool {
 }
 
 /// Every tool of the server, in its order. Each page has the whole `limit`.
-pub(crate) async fn list_tools(
-    live: &Live,
-    limit: Duration,
-    declares_tools: bool,
-) -> Result<Vec<ListedTool>, Fault> {
+pub(crate) async fn list_tools(slot: &Slot, limit: Duration) -> Result<Vec<ListedTool>, Fault> {
     let mut tools = Vec::new();
     let page = Limits { idle: limit, total: Some(limit) };
-    let listing = LISTING.each(live, ListingLimits { page, whole: None }, None, |entry| {
-        tools.extend(listed(entry, &live.server));
+    let listing = LISTING.each(slot, ListingLimits { page, whole: None }, None, |entry| {
+        tools.extend(listed(entry, &slot.server));
     });
     match listing.await {
-        Err(fault) if fault.rpc_code == Some(METHOD_NOT_FOUND) && !declares_tools => Ok(Vec::new()),
+        Err(fault) if fault.rpc_code == Some(METHOD_NOT_FOUND) && !declares_tools(slot) => Ok(Vec::new()),
         Err(fault) => Err(fault),
         Ok(()) => Ok(tools),
     }
+}
+
+/// Whether the server that answers here says that it has tools.
+fn declares_tools(slot: &Slot) -> bool {
+    slot.current().is_some_and(|live| live.facts.declares_tools)
 }
 
 /// A listed entry as a tool; `None` for one without a name, which does not fail the others.

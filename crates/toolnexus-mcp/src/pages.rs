@@ -11,8 +11,8 @@ use toolnexus_core::ToolContext;
 use tracing::Instrument as _;
 
 use crate::failure::{Fault, McpFailureKind, McpPhase};
-use crate::live::Live;
-use crate::request::{Limits, request, span};
+use crate::request::{Limits, span};
+use crate::slot::Slot;
 
 /// Pages of one listing.
 const MAX_PAGES: usize = 1000;
@@ -38,7 +38,7 @@ impl Listing {
     /// Gives every entry of the server's to `take`, in its order.
     pub(crate) async fn each(
         &self,
-        live: &Live,
+        slot: &Slot,
         limits: ListingLimits,
         context: Option<&ToolContext>,
         mut take: impl FnMut(Value),
@@ -52,7 +52,7 @@ impl Listing {
                 let left = Limits { total: Some(whole), ..page }.after(began.elapsed())?;
                 page.total = [page.total, left.total].into_iter().flatten().min();
             }
-            let page = self.fetch(live, cursor, page, context).await?;
+            let page = self.fetch(slot, cursor, page, context).await?;
             page.entries.into_iter().for_each(&mut take);
             cursor = pages.next(page.next)?;
             if cursor.is_none() {
@@ -63,14 +63,14 @@ impl Listing {
 
     async fn fetch(
         &self,
-        live: &Live,
+        slot: &Slot,
         cursor: Option<String>,
         limits: Limits,
         context: Option<&ToolContext>,
     ) -> Result<Page, Fault> {
-        let span = span(&live.server, self.phase, None);
+        let span = span(&slot.server, self.phase, None);
         let list = (self.request)(PaginatedRequestParams::default().with_cursor(cursor));
-        let page = request(live, list, None, limits, context).instrument(span.clone()).await;
+        let page = slot.request(list, None, limits, context).instrument(span.clone()).await;
         page.and_then(|raw| Page::read(&raw, self.key).ok_or_else(Fault::malformed)).inspect_err(|fault| {
             span.record("error.type", fault.kind.as_str());
         })

@@ -11,11 +11,11 @@ use tracing::Instrument as _;
 
 use crate::call::failure;
 use crate::failure::{Fault, McpPhase};
-use crate::live::Live;
 use crate::pages::{Listing, ListingLimits};
-use crate::request::{Limits, request, span};
+use crate::request::{Limits, span};
 use crate::result::resource_result;
 use crate::rounds;
+use crate::slot::Slot;
 use crate::source::McpConnection;
 
 /// Resources that are shown; of more, only the number is.
@@ -101,7 +101,7 @@ struct Servers(Vec<McpConnection>);
 /// One of them, with the limits of its calls.
 struct Server<'a> {
     name: &'a str,
-    live: &'a Live,
+    slot: &'a Slot,
     limits: Limits,
 }
 
@@ -159,8 +159,8 @@ impl Servers {
             .0
             .iter()
             .filter_map(|connection| {
-                let (live, limits) = connection.reached()?;
-                Some(Server { name: connection.name(), live, limits })
+                let slot = connection.slot()?;
+                Some(Server { name: connection.name(), slot, limits: slot.limits() })
             })
             .collect();
         if connected.is_empty() { Err("no MCP server is connected".to_owned()) } else { Ok(connected) }
@@ -233,7 +233,7 @@ impl Server<'_> {
         let page = self.limits.within(context);
         let limits = ListingLimits { page, whole: page.total };
         let listing =
-            LISTING.each(self.live, limits, Some(context), |entry| resources.take(&entry, self.name));
+            LISTING.each(self.slot, limits, Some(context), |entry| resources.take(&entry, self.name));
         match listing.await {
             Err(fault) if fault.rpc_code == Some(METHOD_NOT_FOUND) => Ok(Resources::default()),
             Err(fault) => Err(self.failed(fault, McpPhase::ListResources)),
@@ -243,12 +243,12 @@ impl Server<'_> {
 
     async fn read(&self, uri: &str, context: &ToolContext) -> Result<ToolResult, String> {
         let span = span(self.name, McpPhase::ReadResource, None);
-        let read = rounds::complete(self.live, self.limits.within(context), context, |given, limits| {
+        let read = rounds::complete(self.slot, self.limits.within(context), context, |given, limits| {
             let mut params = ReadResourceRequestParams::new(uri);
             params.input_responses = given.responses;
             params.request_state = given.state;
             let read = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
-            request(self.live, read, None, limits, Some(context))
+            self.slot.request(read, None, limits, Some(context))
         });
         let read = read.instrument(span.clone()).await.and_then(|raw| resource_result(&raw));
         read.map_err(|fault| {
@@ -258,6 +258,6 @@ impl Server<'_> {
     }
 
     fn failed(&self, fault: Fault, phase: McpPhase) -> String {
-        failure(self.live, fault, phase).to_string()
+        failure(self.slot, fault, phase).to_string()
     }
 }

@@ -16,8 +16,8 @@ use toolnexus_core::{ToolContext, WaitFor};
 
 use crate::elicitation;
 use crate::failure::{Fault, McpFailureKind};
-use crate::live::Live;
 use crate::request::Limits;
+use crate::slot::Slot;
 use crate::wire::ELICITATION;
 
 /// How often a request is sent again.
@@ -38,7 +38,7 @@ pub(crate) struct Given {
 /// Sends a request until its result asks for nothing more, and gives that result. Each sending has
 /// the whole idle limit; the total one holds for all of them, without the time that people take.
 pub(crate) async fn complete<Sent>(
-    live: &Live,
+    slot: &Slot,
     limits: Limits,
     context: &ToolContext,
     send: impl Fn(Given, Limits) -> Sent,
@@ -46,6 +46,7 @@ pub(crate) async fn complete<Sent>(
 where
     Sent: Future<Output = Result<String, Fault>>,
 {
+    let live = slot.live()?;
     let rounds = rounds(live.wait_for.as_ref(), limits, send);
     tokio::select! {
         biased;

@@ -1,6 +1,9 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod alone;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
