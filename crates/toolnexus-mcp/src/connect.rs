@@ -6,14 +6,14 @@ use std::time::Duration;
 use rmcp::RoleClient;
 use rmcp::service::serve_client;
 use rmcp::transport::Transport;
-use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::auth;
 use crate::child::ChildProcess;
 use crate::config::{McpServerConfig, ServerKind};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
-use crate::http::{self, Start};
+use crate::http::{self, HttpLink, Start};
 use crate::in_flight::CallsInFlight;
 use crate::live::{Live, Wire, settle};
 use crate::options::LoadMcpOptions;
@@ -63,7 +63,7 @@ pub(crate) async fn connect(
         return Err(failed(Fault::with_detail(McpFailureKind::Config, defect), McpPhase::Config));
     }
     if config.kind == ServerKind::Remote {
-        return reach_remote(config, opts, tasks).await;
+        return reach_remote(&auth::completed(config, opts), opts, tasks).await;
     }
     let calls = Arc::new(CallsInFlight::default());
     let (child, pipes) = ChildProcess::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
@@ -133,16 +133,17 @@ async fn reach_sse(
 ) -> Result<Connected, Refused> {
     let calls = Arc::new(CallsInFlight::default());
     let limit = Duration::from_millis(config.timeout_ms);
-    let starting = http::start_sse(config, Arc::clone(&calls), tasks.token());
-    let (fault, not_there) = match timeout(limit, starting).await {
-        Ok(Ok((transport, link))) => {
+    let link = HttpLink::default();
+    let starting = http::start_sse(config, Arc::clone(&calls), link.clone(), tasks.token());
+    let (fault, not_there) = match link.asking().within(limit, starting).await {
+        Some(Ok((transport, link))) => {
             return handshake(config, opts, transport, Wire::Http(link), calls, tasks)
                 .await
                 .map_err(|unreached| Refused { unreached, not_there: false });
         }
-        Ok(Err(Start::NotThere(fault))) => (fault, true),
-        Ok(Err(Start::Failed(fault))) => (fault, false),
-        Err(_) => (Fault::timeout(), false),
+        Some(Err(Start::NotThere(fault))) => (fault, true),
+        Some(Err(Start::Failed(fault))) => (fault, false),
+        None => (Fault::timeout(), false),
     };
     let failure = fault.at(&config.name, McpPhase::Connect, Vec::new());
     Err(Refused { unreached: Unreached { failure, stderr: Vec::new() }, not_there })
@@ -162,8 +163,9 @@ where
     let limit = Duration::from_millis(config.timeout_ms);
     // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
     let span = span(&config.name, McpPhase::Initialize, None);
-    let fault = match timeout(limit, serve_client(Handler::new(opts), transport)).await {
-        Ok(Ok(service)) => {
+    let serving = serve_client(Handler::new(opts), transport);
+    let fault = match wire.asking().within(limit, serving).await {
+        Some(Ok(service)) => {
             let peer = service.peer().peer_info();
             let live = Arc::new(Live::new(&config.name, service, calls, wire, tasks.clone()));
             return Ok(match peer {
@@ -188,8 +190,8 @@ where
                 },
             });
         }
-        Ok(Err(error)) => wire.handshake_fault(error).await,
-        Err(_) => Fault::timeout(),
+        Some(Err(error)) => wire.handshake_fault(error).await,
+        None => Fault::timeout(),
     };
     span.record("error.type", fault.kind.as_str());
     let stderr = wire.stderr();

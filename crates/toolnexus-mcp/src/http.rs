@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::auth::Asking;
 use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
@@ -64,6 +65,8 @@ pub(crate) struct HttpLink {
     other_transport: Arc<AtomicBool>,
     /// Whether the session has its standing event stream, once that is known.
     standing: Arc<watch::Sender<Option<bool>>>,
+    /// Whether somebody signs in.
+    asking: Asking,
     abort: CancellationToken,
 }
 
@@ -71,6 +74,11 @@ impl HttpLink {
     /// Ends every exchange, those of the handshake included, which rmcp lets run.
     pub(crate) fn abort(&self) {
         self.abort.cancel();
+    }
+
+    /// Who keeps time has to wait for whoever signs in.
+    pub(crate) fn asking(&self) -> &Asking {
+        &self.asking
     }
 
     /// Whether the server has shown that it does not speak streamable HTTP at this address.
@@ -151,7 +159,7 @@ pub(crate) fn transport(
 }
 
 /// What a failed exchange means. The client's own text has the URL in it and is not used.
-pub(super) fn fault_of(error: &reqwest::Error) -> Fault {
+pub(crate) fn fault_of(error: &reqwest::Error) -> Fault {
     let detail = if error.is_timeout() {
         "timeout"
     } else if error.is_connect() {

@@ -12,8 +12,10 @@
 //! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
+//! * `auth`: signing in to remote servers with OAuth.
 //! * `failure`: kinds, phases, and how a failure reads.
 
+pub mod auth;
 mod call;
 mod child;
 mod config;
@@ -36,6 +38,7 @@ mod source;
 mod stdio;
 mod wire;
 
+pub use auth::{FileTokenStore, InMemoryTokenStore, McpAuth, McpSignIn, McpSignInRequest, McpTokenStore};
 pub use config::{
     ConcurrencyPolicy, DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, HeaderShape, Headers, McpConfig,
     McpConfigError, McpConfigInput, McpEra, McpServerConfig, ServerKind, expand_env_headers, header_shape,

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::auth::Asking;
 use crate::child::{ChildProcess, ChildView};
 use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
 use crate::handler::Handler;
@@ -46,6 +47,14 @@ impl Wire {
         match self {
             Wire::Stdio { child, .. } => child.kill(),
             Wire::Http(link) => link.abort(),
+        }
+    }
+
+    /// Whom its time limits wait for.
+    pub(crate) fn asking(&self) -> Asking {
+        match self {
+            Wire::Stdio { .. } => Asking::default(),
+            Wire::Http(link) => link.asking().clone(),
         }
     }
 

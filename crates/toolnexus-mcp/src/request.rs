@@ -106,6 +106,7 @@ pub(crate) async fn request(
             }
             () = &mut timer => {
                 let last = call.as_ref().map_or(started, |call| call.last());
+                let last = live.wire.asking().last().map_or(last, |asked| asked.max(last));
                 match deadline(last) {
                     Some(due) if due > Instant::now() => timer.as_mut().reset(due),
                     _ => return Err(Fault::timeout()),
