@@ -72,17 +72,16 @@ impl Gate {
             debug!("[toolnexus] server \"{}\" has an authorization header: auth is not used", config.name);
             return Ok(None);
         }
-        let unusable = |problem: Problem| Fault::with_detail(McpFailureKind::Config, problem.to_string());
         let mut resource = Url::parse(config.url.as_deref().unwrap_or_default())
             .map_err(|_| Fault::with_detail(McpFailureKind::Config, "url is not an http or https url"))?;
         let _ = (resource.set_username(""), resource.set_password(None));
         resource.set_query(None);
         resource.set_fragment(None);
         if !is_secure(&resource) {
-            return Err(unusable(Problem::Insecure));
+            return Err(Fault::with_detail(McpFailureKind::Config, Problem::Insecure.to_string()));
         }
         let limit = Duration::from_millis(config.timeout_ms).min(REQUEST_LIMIT);
-        let http = OAuthHttp::new(limit).map_err(unusable)?;
+        let http = OAuthHttp::new(limit);
         let authorizer = auth.authorizer(resource.as_str(), |settings, store| Authorizer {
             server: config.name.clone(),
             resource: resource.clone(),

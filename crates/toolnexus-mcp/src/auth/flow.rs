@@ -224,8 +224,7 @@ impl Flow<'_> {
 
         let kept = json!({"access_token": "", "token_type": "bearer", "refresh_token": refresh});
         let kept = serde_json::from_value::<OAuthTokenResponse>(kept).map_err(|_| Problem::Token)?;
-        let kept =
-            StoredCredentials::new(tokens.client_id.clone(), Some(kept), tokens.scopes.clone(), None);
+        let kept = StoredCredentials::new(tokens.client_id.clone(), Some(kept), tokens.scopes.clone(), None);
         let answer = quiet(async {
             let store = InMemoryCredentialStore::new();
             store.save(kept).await?;

@@ -1,12 +1,11 @@
 //! Requests to authorization servers.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 use url::{Host, Url};
-
-use super::problem::Problem;
 
 /// The longest answer that is read.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -15,7 +14,8 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// addresses and this machine only.
 #[derive(Clone)]
 pub(super) struct OAuthHttp {
-    client: reqwest::Client,
+    /// Made when it is needed: many connections find what they need in the store.
+    client: Arc<OnceLock<reqwest::Client>>,
     limit: Duration,
 }
 
@@ -33,13 +33,21 @@ enum Failed {
 }
 
 impl OAuthHttp {
-    pub(super) fn new(limit: Duration) -> Result<Self, Problem> {
+    /// A client for which a request may take as long as `limit`.
+    pub(super) fn new(limit: Duration) -> Self {
+        OAuthHttp { client: Arc::default(), limit }
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, Failed> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("toolnexus/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|_| Problem::Unusable)?;
-        Ok(OAuthHttp { client, limit })
+            .map_err(|_| Failed::NoAnswer)?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     /// Posts a form; `None` when no answer came.
@@ -58,7 +66,7 @@ impl OAuthHttp {
             return Err(Failed::Insecure);
         }
         let exchange = async {
-            let response = self.client.execute(request).await.map_err(|_| Failed::NoAnswer)?;
+            let response = self.client()?.execute(request).await.map_err(|_| Failed::NoAnswer)?;
             let mut answer = http::Response::new(Vec::new());
             *answer.status_mut() = response.status();
             *answer.headers_mut() = response.headers().clone();
@@ -104,7 +112,8 @@ mod tests {
         for url in ["https://a.test/x", "http://localhost:1/x", "http://127.0.0.1/x", "http://[::1]:9/"] {
             assert!(secure(url), "{url}");
         }
-        for url in ["http://a.test/x", "http://localhost.test/", "http://10.0.0.1/", "javascript:1", "file:///x"]
+        for url in
+            ["http://a.test/x", "http://localhost.test/", "http://10.0.0.1/", "javascript:1", "file:///x"]
         {
             assert!(!secure(url), "{url}");
         }

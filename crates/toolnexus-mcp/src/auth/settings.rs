@@ -225,10 +225,7 @@ impl std::fmt::Debug for McpAuth {
 }
 
 /// The entry with what the load says of signing in filled in.
-pub(crate) fn completed<'a>(
-    config: &'a McpServerConfig,
-    opts: &LoadMcpOptions,
-) -> Cow<'a, McpServerConfig> {
+pub(crate) fn completed<'a>(config: &'a McpServerConfig, opts: &LoadMcpOptions) -> Cow<'a, McpServerConfig> {
     let Some(auth) = &config.auth else { return Cow::Borrowed(config) };
     let sign_in = opts.sign_in.as_ref().filter(|_| auth.settings.sign_in.is_none());
     let store = opts.token_store.as_ref().filter(|_| auth.settings.store.is_none());

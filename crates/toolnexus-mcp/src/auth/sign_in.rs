@@ -50,9 +50,7 @@ impl McpSignIn {
     /// });
     /// let auth = McpAuth::new().sign_in(sign_in);
     /// ```
-    pub fn browser(
-        open: impl Fn(McpSignInRequest) -> Result<(), BoxError> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn browser(open: impl Fn(McpSignInRequest) -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
         McpSignIn(Way::Browser(Arc::new(open)))
     }
 

@@ -21,11 +21,7 @@ pub trait McpTokenStore: Send + Sync {
     fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<SecretString>, BoxError>>;
 
     /// Replaces the record of a server. Must be atomic: a reader sees the old one or the new one.
-    fn save<'a>(
-        &'a self,
-        server: &'a str,
-        record: &'a SecretString,
-    ) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn save<'a>(&'a self, server: &'a str, record: &'a SecretString) -> BoxFuture<'a, Result<(), BoxError>>;
 
     /// Forgets a server; one that is not known is no error.
     fn clear<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), BoxError>>;
@@ -43,11 +39,7 @@ impl McpTokenStore for InMemoryTokenStore {
         Box::pin(std::future::ready(Ok(found)))
     }
 
-    fn save<'a>(
-        &'a self,
-        server: &'a str,
-        record: &'a SecretString,
-    ) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn save<'a>(&'a self, server: &'a str, record: &'a SecretString) -> BoxFuture<'a, Result<(), BoxError>> {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         records.insert(server.to_owned(), record.clone());
         Box::pin(std::future::ready(Ok(())))
@@ -99,11 +91,7 @@ impl McpTokenStore for FileTokenStore {
         }))
     }
 
-    fn save<'a>(
-        &'a self,
-        server: &'a str,
-        record: &'a SecretString,
-    ) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn save<'a>(&'a self, server: &'a str, record: &'a SecretString) -> BoxFuture<'a, Result<(), BoxError>> {
         let (dir, file, record) = (self.dir.clone(), self.file(server), record.clone());
         Box::pin(blocking(move || replace(&dir, &file, record.expose_secret().as_bytes())))
     }
