@@ -1,6 +1,6 @@
 //! The calls in flight on one connection, and what the server tells about them meanwhile.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::RequestId;
@@ -9,8 +9,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use toolnexus_core::{LogLevel, Reporter};
 
-/// How many reports wait for a call that is not known yet: a server may report before the side
-/// that sent the request has come to follow it.
+/// How many reports and how many log lines wait for a call that is not known yet: a server may report
+/// before the side that sent the request has come to follow it.
 const EARLY: usize = 16;
 
 /// The longest log line that is passed on, in bytes.
@@ -69,29 +69,34 @@ pub(crate) struct CallsInFlight(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     calls: HashMap<i64, Arc<Call>>,
-    early: VecDeque<(i64, Progress)>,
+    /// Oldest first, as are the lines.
+    early: Vec<(i64, Progress)>,
+    /// The calls that are being sent, by number.
+    expected: Vec<u64>,
+    numbered: u64,
+    early_lines: Vec<EarlyLine>,
+}
+
+/// A log line of a call that is being sent.
+struct EarlyLine {
+    of: LineOf,
+    level: LogLevel,
+    text: String,
+}
+
+enum LineOf {
+    Request(RequestId),
+    Expected(u64),
 }
 
 impl CallsInFlight {
-    /// Follows a call for as long as the returned guard lives.
-    pub(crate) fn follow(
-        self: &Arc<Self>,
-        token: i64,
-        request: RequestId,
-        reporter: Reporter,
-    ) -> FollowedCall {
-        let call = Arc::new(Call { request, last: Mutex::new(Instant::now()), reporter });
-        let early: Vec<Progress> = {
-            let mut known = lock(&self.0);
-            known.calls.insert(token, Arc::clone(&call));
-            let (mine, others) =
-                std::mem::take(&mut known.early).into_iter().partition(|(of, _)| *of == token);
-            known.early = others;
-            let mine: VecDeque<(i64, Progress)> = mine;
-            mine.into_iter().map(|(_, progress)| progress).collect()
-        };
-        early.iter().for_each(|progress| progress.report(&call.reporter));
-        FollowedCall { calls: Arc::clone(self), token, call }
+    /// Announces a call before it is sent, so that what the server tells of it at once finds it.
+    pub(crate) fn expect(self: &Arc<Self>) -> ExpectedCall {
+        let mut known = lock(&self.0);
+        known.numbered += 1;
+        let number = known.numbered;
+        known.expected.push(number);
+        ExpectedCall { calls: Arc::clone(self), number }
     }
 
     /// Takes the parameters of a progress notice; an unknown token is nobody's.
@@ -103,8 +108,7 @@ impl CallsInFlight {
             match known.calls.get(&token) {
                 Some(call) => Arc::clone(call),
                 None => {
-                    known.early.truncate(EARLY - 1);
-                    known.early.push_front((token, progress));
+                    keep(&mut known.early, (token, progress));
                     return;
                 }
             }
@@ -124,16 +128,66 @@ impl CallsInFlight {
         };
         text.truncate(text.floor_char_boundary(MAX_LINE_BYTES));
         let call = {
-            let known = lock(&self.0);
+            let mut known = lock(&self.0);
             let mut calls = known.calls.values();
-            match stream_of {
-                Some(request) => calls.find(|call| call.request == *request).cloned(),
-                None => calls.next().filter(|_| known.calls.len() == 1).cloned(),
+            let (call, of) = match (stream_of, known.expected.as_slice()) {
+                (Some(request), expected) => {
+                    let call = calls.find(|call| call.request == *request).cloned();
+                    (call, (!expected.is_empty()).then(|| LineOf::Request(request.clone())))
+                }
+                (None, []) => (calls.next().filter(|_| known.calls.len() == 1).cloned(), None),
+                (None, [only]) if known.calls.is_empty() => (None, Some(LineOf::Expected(*only))),
+                (None, _) => (None, None),
+            };
+            match (call, of) {
+                (None, Some(of)) => {
+                    keep(&mut known.early_lines, EarlyLine { of, level, text });
+                    return;
+                }
+                (call, _) => call,
             }
         };
         match call {
             Some(call) => call.reporter.log(level, text),
             None => tracing::debug!(mcp.log.level = %level, "{text}"),
+        }
+    }
+}
+
+/// A call that is being sent; dropped without being followed, it is none.
+pub(crate) struct ExpectedCall {
+    calls: Arc<CallsInFlight>,
+    number: u64,
+}
+
+impl ExpectedCall {
+    /// Follows the call, which has been sent, for as long as the returned guard lives.
+    pub(crate) fn follow(self, token: i64, request: RequestId, reporter: Reporter) -> FollowedCall {
+        let call = Arc::new(Call { request, last: Mutex::new(Instant::now()), reporter });
+        let mut known = lock(&self.calls.0);
+        known.calls.insert(token, Arc::clone(&call));
+        // While nobody else can report: what is kept comes before what is to come.
+        for (_, progress) in known.early.extract_if(.., |(of, _)| *of == token) {
+            progress.report(&call.reporter);
+        }
+        let mine = |line: &mut EarlyLine| match &line.of {
+            LineOf::Request(request) => *request == call.request,
+            LineOf::Expected(number) => *number == self.number,
+        };
+        for line in known.early_lines.extract_if(.., mine) {
+            call.reporter.log(line.level, line.text);
+        }
+        drop(known);
+        FollowedCall { calls: Arc::clone(&self.calls), token, call }
+    }
+}
+
+impl Drop for ExpectedCall {
+    fn drop(&mut self) {
+        let mut known = lock(&self.calls.0);
+        known.expected.retain(|number| *number != self.number);
+        if known.expected.is_empty() {
+            known.early_lines.clear();
         }
     }
 }
@@ -158,6 +212,14 @@ impl Drop for FollowedCall {
     }
 }
 
+/// Adds to what is early; of too many, the oldest goes.
+fn keep<T>(early: &mut Vec<T>, newest: T) {
+    if early.len() == EARLY {
+        early.remove(0);
+    }
+    early.push(newest);
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -170,7 +232,7 @@ mod tests {
 
     fn following(calls: &Arc<CallsInFlight>, token: i64) -> (FollowedCall, Reports) {
         let (reporter, reports) = report_channel();
-        (calls.follow(token, RequestId::Number(token + 100), reporter), reports)
+        (calls.expect().follow(token, RequestId::Number(token + 100), reporter), reports)
     }
 
     fn progress(progress: f64, total: Option<f64>, message: Option<&str>) -> ToolReport {
@@ -214,6 +276,32 @@ mod tests {
         drop(second);
         calls.progress(r#"{"progressToken":2,"progress":1}"#);
         assert_eq!(second_reports.take_waiting(), []);
+    }
+
+    // MCP-186: so is a log line of a call that is being sent, while it can belong to no other
+    #[test]
+    fn early_log_lines_wait_for_their_call() {
+        let calls = Arc::new(CallsInFlight::default());
+        let said = |text: &str| json!({"level": "info", "data": text}).to_string();
+        calls.log(&said("before any call"), None);
+        let first = calls.expect();
+        calls.log(&said("one"), None);
+        calls.log(&said("two"), Some(&RequestId::Number(101)));
+        let second = calls.expect();
+        calls.log(&said("whose?"), None);
+        let (reporter, reports) = report_channel();
+        let _second = second.follow(2, RequestId::Number(102), reporter);
+        assert_eq!(reports.take_waiting(), []);
+        let (reporter, reports) = report_channel();
+        let _first = first.follow(1, RequestId::Number(101), reporter);
+        let info = |text: &str| log(LogLevel::Info, text);
+        assert_eq!(reports.take_waiting(), [info("one"), info("two")]);
+        // What nobody took is not the next call's.
+        let failed = calls.expect();
+        calls.log(&said("three"), Some(&RequestId::Number(103)));
+        drop(failed);
+        let (_third, reports) = following(&calls, 3);
+        assert_eq!((reports.take_waiting(), lock(&calls.0).early_lines.len()), (vec![], 0));
     }
 
     // MCP-186

@@ -70,6 +70,7 @@ pub(crate) async fn request(
 
     let mut options = PeerRequestOptions::no_options();
     options.meta = meta;
+    let expected = live.calls.expect();
     let handle = tokio::select! {
         biased;
         () = &mut cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
@@ -86,7 +87,7 @@ pub(crate) async fn request(
     let call = match handle.progress_token.0 {
         NumberOrString::Number(token) => {
             let reporter = context.map(|context| context.reporter.clone()).unwrap_or_default();
-            Some(live.calls.follow(token, request_id, reporter))
+            Some(expected.follow(token, request_id, reporter))
         }
         NumberOrString::String(_) => None,
     };
