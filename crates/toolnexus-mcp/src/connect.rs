@@ -9,7 +9,7 @@ use rmcp::transport::Transport;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::child::ChildProcess;
+use crate::child;
 use crate::config::{McpServerConfig, ServerKind};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
@@ -66,7 +66,7 @@ pub(crate) async fn connect(
         return reach_remote(config, opts, tasks).await;
     }
     let calls = Arc::new(CallsInFlight::default());
-    let (child, pipes) = ChildProcess::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
+    let (child, pipes) = child::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
         .map_err(|fault| failed(fault, McpPhase::Connect))?;
     let down = Arc::default();
     let transport =

@@ -32,6 +32,7 @@ mod open;
 mod options;
 mod request;
 mod result;
+pub mod server;
 mod source;
 mod stdio;
 mod wire;

@@ -13,8 +13,10 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::child::{ChildProcess, ChildView};
-use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
+use toolnexus_process::{ChildExit, ChildProcess, ChildView};
+
+use crate::child::last_words;
+use crate::failure::{Fault, McpFailure, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
 use crate::in_flight::CallsInFlight;
@@ -71,7 +73,7 @@ impl Wire {
         match self {
             Wire::Stdio { child, down } => match down.get() {
                 Some(fault) => fault.clone(),
-                None => child.view().last_words().await,
+                None => last_words(&child.view()).await,
             },
             Wire::Http(link) => link.stream_ended(),
         }

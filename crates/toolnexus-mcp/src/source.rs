@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use toolnexus_core::{BoxFuture, SourceHandle, Tool};
+use toolnexus_process::ChildExit;
 
 use crate::McpStatus;
 use crate::connect::McpServerInfo;
-use crate::failure::{ChildExit, McpFailure, McpPhase};
+use crate::failure::{McpFailure, McpPhase};
 use crate::live::Live;
 
 /// How long closing all servers may take.

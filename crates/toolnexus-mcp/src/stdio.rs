@@ -9,8 +9,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use toolnexus_process::{ChildView, Pipes};
 
-use crate::child::{ChildView, Pipes};
+use crate::child::last_words;
 use crate::failure::Fault;
 use crate::in_flight::CallsInFlight;
 use crate::open::OpenRequests;
@@ -103,7 +104,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(Line::Whole) => self.read_line(),
                 Some(Line::TooLong) => self.too_long(),
                 None => {
-                    let fault = self.child.last_words().await;
+                    let fault = last_words(&self.child).await;
                     let _ = self.down.set(fault);
                     None
                 }
