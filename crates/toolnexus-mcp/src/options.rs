@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
+use crate::transport::{Permit, SpecSource};
 use crate::{McpEra, McpStatus};
 
 /// Told of each server the moment it is connected, failed or found disabled.
@@ -37,6 +38,11 @@ pub struct LoadMcpOptions {
     /// The protocol era of servers whose entry does not say. `None`: found out for remote servers,
     /// `legacy` for child processes.
     pub era: Option<McpEra>,
+    /// Decides on servers that are not the user's own. `None`: those are refused.
+    pub permit: Option<Permit>,
+    /// Where the document comes from. Default: the user. A server's own
+    /// [`source`](crate::McpServerConfig::source) goes before it.
+    pub source: SpecSource,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -48,6 +54,8 @@ impl std::fmt::Debug for LoadMcpOptions {
             .field("on_server", &self.on_server.is_some())
             .field("wait_for", &self.wait_for.is_some())
             .field("era", &self.era)
+            .field("permit", &self.permit.is_some())
+            .field("source", &self.source)
             .field("default_inherit_env", &self.default_inherit_env)
             .finish()
     }

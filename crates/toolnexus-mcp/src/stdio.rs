@@ -46,6 +46,7 @@ pub(crate) struct StdioTransport {
     lines: Lines<ChildStdout>,
     child: ChildView,
     open: OpenRequests,
+    calls: Arc<CallsInFlight>,
     down: Down,
     _token: TaskTrackerToken,
 }
@@ -62,7 +63,8 @@ impl StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
-            open: OpenRequests::new(calls),
+            open: OpenRequests::new(Arc::clone(&calls)),
+            calls,
             down,
             _token: token,
         }
@@ -88,7 +90,11 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
+        let nobody_reads = self.calls.have_ended() && wire::is_answer(&message);
         async move {
+            if nobody_reads {
+                return Ok(());
+            }
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
             line.push(b'\n');
             let mut stdin = stdin.lock().await;
@@ -104,6 +110,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(Line::Whole) => self.read_line(),
                 Some(Line::TooLong) => self.too_long(),
                 None => {
+                    self.calls.end();
                     let fault = last_words(&self.child).await;
                     let _ = self.down.set(fault);
                     None
