@@ -6,6 +6,7 @@
 //! * `describe`: a tool as `tools/list` shows it; `result`: a tool's result as `tools/call` gives it.
 //! * `call`: one running call, with its reports, its cancellation and its end.
 //! * `head`: what the head of an HTTP request says; `sse`, `body`: what an HTTP answer is made of.
+//! * `handler`: the endpoint that a host mounts in its own HTTP stack, with sessions and hooks.
 
 #![allow(dead_code, reason = "the handler and the profile are being built on this")]
 
@@ -13,6 +14,7 @@ mod body;
 mod call;
 mod describe;
 mod error;
+mod handler;
 mod head;
 mod message;
 mod result;
@@ -20,3 +22,13 @@ mod sse;
 
 pub use body::McpBody;
 pub use error::McpServeError;
+pub use handler::{
+    Authenticate, BeforeCallHook, CompleteHook, GetPromptHook, ListPromptsHook, ListResourceTemplatesHook,
+    ListResourcesHook, ListToolsHook, McpCallContext, McpCallDecision, McpCallEvent, McpCompletion,
+    McpCompletionReference, McpCompletionRequest, McpDecision, McpHandler, McpHandlerOptions, McpHook,
+    McpHookError, McpHookWith, McpPage, McpPrompt, McpPromptArgument, McpPromptContent, McpPromptMessage,
+    McpPromptResult, McpPromptRole, McpResource, McpResourceContents, McpResourceData, McpResourceTemplate,
+    McpServerDetails, McpSessionIds, McpStatelessSessionId, OnMcpCall, ReadResourceHook, ServerInfoHook,
+    SessionIdOf, SubscriptionHook, TerminateSessionId, ValidateSessionId, WwwAuthenticate, mcp_close_stream,
+    mcp_handler, mcp_identity, mcp_request, mcp_request_meta, mcp_session_id,
+};

@@ -63,6 +63,7 @@ pub use toolnexus_llm::{
 };
 pub use toolnexus_macros::{tool, tools};
 pub use toolnexus_mcp::McpConfigInput;
+pub use toolnexus_mcp::server::mcp_handler;
 pub use toolnexus_tools::BuiltinsConfig;
 
 /// The model client: options, runs, streams, conversations, errors.
@@ -84,6 +85,12 @@ pub mod translate {
 /// MCP servers as a source of tools.
 pub mod mcp {
     pub use toolnexus_mcp::*;
+}
+
+/// A toolkit as a server for others.
+pub mod serve {
+    pub use toolnexus_core::Identity;
+    pub use toolnexus_mcp::server::*;
 }
 
 /// Skill folders as a source of instructions.
