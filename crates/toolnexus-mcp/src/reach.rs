@@ -158,7 +158,9 @@ impl Remote<'_> {
         if remember == Remember::Now {
             verdicts().remember(&address, legacy);
         }
-        let left = self.limit().saturating_sub(started.elapsed());
+        // A person who signs in takes time that counts for nothing.
+        let spent = started.elapsed().min(probe_limit(self.limit()));
+        let left = self.limit().saturating_sub(spent);
         let greeted = self.greet(Greeting::Handshake, left).await;
         if greeted.is_ok() && remember == Remember::OnceProven {
             verdicts().remember(&address, legacy);
