@@ -7,10 +7,10 @@ use rmcp::RoleClient;
 use rmcp::model::ServerPeerInfo;
 use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
-use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::child::ChildProcess;
+use crate::auth;
+use crate::child;
 use crate::config::{ConcurrencyPolicy, McpEra, McpServerConfig, ServerKind};
 use crate::era::{Address, Seen, probe_limit};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
@@ -70,7 +70,7 @@ pub(crate) async fn connect(
     }
     permitted(config, opts).await?;
     if config.kind == ServerKind::Remote {
-        return reach_remote(config, opts, tasks).await;
+        return reach_remote(&auth::completed(config, opts), opts, tasks).await;
     }
     start_local(config, opts, tasks).await
 }
@@ -118,7 +118,7 @@ async fn start(
     limit: Duration,
 ) -> Result<Arc<Live>, Unreached> {
     let calls = Arc::new(CallsInFlight::default());
-    let (child, pipes) = ChildProcess::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
+    let (child, pipes) = child::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
         .map_err(|fault| Unreached::new(fault, &config.name, McpPhase::Connect))?;
     let down = Arc::default();
     let transport =
@@ -192,15 +192,15 @@ impl Opening<'_> {
                 ClientLifecycleMode::Discover { preferred_versions: vec![MODERN_VERSION] }
             }
         };
-        let greeted = serve_client_with_lifecycle(Handler::new(opts), transport, lifecycle);
-        let fault = match timeout(limit, greeted).await {
-            Ok(Ok(service)) => {
+        let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
+        let fault = match wire.asking().within(limit, greeted).await {
+            Some(Ok(service)) => {
                 let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();
                 let begun = begun(facts, greeting, config, &wire);
                 return Ok(Arc::new(Live::new(&config.name, begun, service, calls, wire, tasks.clone())));
             }
-            Ok(Err(error)) => wire.handshake_fault(error).await,
-            Err(_) => Fault::timeout(),
+            Some(Err(error)) => wire.handshake_fault(error).await,
+            None => Fault::timeout(),
         };
         span.record("error.type", fault.kind.as_str());
         let (seen, stderr) = (wire.seen(), wire.stderr());

@@ -9,15 +9,16 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use toolnexus_process::{ChildView, Pipes};
 
-use crate::child::{ChildView, Pipes};
+use crate::child::last_words;
 use crate::failure::Fault;
 use crate::in_flight::CallsInFlight;
 use crate::open::OpenRequests;
 use crate::wire::{self, Spoiled};
 
 /// The longest line that is read. A longer one is passed over.
-const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// What is read at once, and what a buffer keeps after a long line.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -45,6 +46,7 @@ pub(crate) struct StdioTransport {
     lines: Lines<ChildStdout>,
     child: ChildView,
     open: OpenRequests,
+    calls: Arc<CallsInFlight>,
     down: Down,
     _token: TaskTrackerToken,
 }
@@ -61,7 +63,8 @@ impl StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
-            open: OpenRequests::new(calls),
+            open: OpenRequests::new(Arc::clone(&calls)),
+            calls,
             down,
             _token: token,
         }
@@ -87,7 +90,11 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
+        let nobody_reads = self.calls.have_ended() && wire::is_answer(&message);
         async move {
+            if nobody_reads {
+                return Ok(());
+            }
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
             line.push(b'\n');
             let mut stdin = stdin.lock().await;
@@ -103,7 +110,8 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(Line::Whole) => self.read_line(),
                 Some(Line::TooLong) => self.too_long(),
                 None => {
-                    let fault = self.child.last_words().await;
+                    self.calls.end();
+                    let fault = last_words(&self.child).await;
                     let _ = self.down.set(fault);
                     None
                 }
@@ -120,7 +128,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 }
 
-enum Line {
+pub(crate) enum Line {
     /// A line stands in [`Lines::line`].
     Whole,
     /// The first [`KEPT_BYTES`] of one stand in [`Lines::line`].
@@ -128,16 +136,16 @@ enum Line {
 }
 
 /// Lines of a pipe. Cancel safe: a line that is not complete yet stays here.
-struct Lines<R> {
+pub(crate) struct Lines<R> {
     pipe: BufReader<R>,
     limit: usize,
-    line: Vec<u8>,
+    pub(crate) line: Vec<u8>,
     complete: bool,
     skipping: bool,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    fn new(pipe: R, limit: usize) -> Self {
+    pub(crate) fn new(pipe: R, limit: usize) -> Self {
         Lines {
             pipe: BufReader::with_capacity(READ_BUFFER_BYTES, pipe),
             limit,
@@ -149,7 +157,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
     /// The next line that is not empty, the last one also without a line end; `None` once the pipe
     /// is closed.
-    async fn next(&mut self) -> Option<Line> {
+    pub(crate) async fn next(&mut self) -> Option<Line> {
         if std::mem::take(&mut self.complete) {
             self.line.clear();
             self.line.shrink_to(READ_BUFFER_BYTES);
