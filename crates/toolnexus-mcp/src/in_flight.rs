@@ -16,6 +16,9 @@ use crate::clock::Clock;
 /// that sent the request has come to follow it.
 const EARLY: usize = 16;
 
+/// How many questions of one server wait for the host at once.
+const MAX_QUESTIONS: usize = 64;
+
 /// The longest log line that is passed on, in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
@@ -177,15 +180,19 @@ impl CallsInFlight {
     }
 
     /// Opens a question to the host, raised by the request `cause` if the wire tells. Until it is
-    /// dropped the clocks of the calls that may have raised it stand still.
-    pub(crate) fn question(self: &Arc<Self>, cause: Option<RequestId>) -> Question {
+    /// dropped the clocks of the calls that may have raised it stand still. `None`: more than enough
+    /// are open.
+    pub(crate) fn question(self: &Arc<Self>, cause: Option<RequestId>) -> Option<Question> {
         let mut known = lock(&self.known);
+        if known.questions.len() >= MAX_QUESTIONS {
+            return None;
+        }
         let number = known.next_question;
         known.next_question += 1;
         known.calls.values().filter(|call| may_be_of(&cause, call)).for_each(|call| call.clock.hold());
         known.questions.insert(number, cause);
         drop(known);
-        Question { calls: Arc::clone(self), number }
+        Some(Question { calls: Arc::clone(self), number })
     }
 
     /// Notes that nothing comes or goes any more.
@@ -416,6 +423,20 @@ mod tests {
         assert!(lock(&calls.known).early.is_empty());
     }
 
+    // A server that asks without end gets no further than this
+    #[tokio::test]
+    async fn questions_are_limited() {
+        let calls = Arc::new(CallsInFlight::default());
+        let mut open: Vec<Question> = (0..MAX_QUESTIONS).map(|_| question(&calls, None)).collect();
+        assert!(calls.question(None).is_none());
+        open.pop();
+        assert!(calls.question(None).is_some());
+    }
+
+    fn question(calls: &Arc<CallsInFlight>, cause: Option<i64>) -> Question {
+        calls.question(cause.map(RequestId::Number)).unwrap()
+    }
+
     fn is_moot(question: &Question) -> bool {
         question.moot().now_or_never().is_some()
     }
@@ -424,10 +445,10 @@ mod tests {
     #[tokio::test]
     async fn a_question_lives_as_long_as_what_may_have_raised_it() {
         let calls = Arc::new(CallsInFlight::default());
-        assert!(is_moot(&calls.question(None)) && is_moot(&calls.question(Some(RequestId::Number(101)))));
+        assert!(is_moot(&question(&calls, None)) && is_moot(&question(&calls, Some(101))));
 
         let starting = started(&calls);
-        let (of_first, of_any) = (calls.question(Some(RequestId::Number(101))), calls.question(None));
+        let (of_first, of_any) = (question(&calls, Some(101)), question(&calls, None));
         assert!(!is_moot(&of_first) && !is_moot(&of_any), "its call may be the one that is being sent");
         let first = starting.follow(1, RequestId::Number(101), Reporter::default());
         let second = following(&calls, 2).0;
@@ -453,11 +474,11 @@ mod tests {
         };
         let has_expired = |clock: &Clock| clock.expired().now_or_never().is_some();
         let ((_first, first), (_second, second)) = (of(1), of(2));
-        let own = calls.question(Some(RequestId::Number(1)));
+        let own = question(&calls, Some(1));
         advance(Duration::from_secs(20)).await;
         assert!(!has_expired(&first) && has_expired(&second));
 
-        let anybodys = calls.question(None);
+        let anybodys = question(&calls, None);
         let (_third, third) = of(3);
         advance(Duration::from_secs(20)).await;
         assert!(!has_expired(&first) && !has_expired(&third), "one that begins meanwhile too");
