@@ -81,8 +81,9 @@ pub(crate) struct CallsInFlight {
 #[derive(Default)]
 struct Known {
     calls: HashMap<i64, Arc<Call>>,
-    /// Calls that are being sent: their tokens are not known yet.
-    starting: usize,
+    /// Calls that are being sent, by number: their tokens are not known yet.
+    starting: Vec<u64>,
+    next_start: u64,
     early: VecDeque<(Whose, Report)>,
     /// The questions that are open, by number.
     questions: BTreeMap<u64, Option<RequestId>>,
@@ -100,14 +101,17 @@ enum Report {
 enum Whose {
     Token(i64),
     StreamOf(RequestId),
-    /// The only one there is.
-    Only,
+    /// By the number it is sent under.
+    Started(u64),
 }
 
 impl Report {
     fn tell(self, call: &Call) {
         match self {
-            Report::Progress(progress) => progress.report(&call.reporter),
+            Report::Progress(progress) => {
+                call.clock.touch();
+                progress.report(&call.reporter);
+            }
             Report::Log(level, text) => call.reporter.log(level, text),
         }
     }
@@ -128,23 +132,27 @@ impl Known {
 impl CallsInFlight {
     /// Counts a call in that is about to be sent.
     pub(crate) fn start(self: &Arc<Self>, clock: Arc<Clock>) -> StartingCall {
-        lock(&self.known).starting += 1;
-        StartingCall { calls: Arc::clone(self), clock }
+        let mut known = lock(&self.known);
+        let number = known.next_start;
+        known.next_start += 1;
+        known.starting.push(number);
+        drop(known);
+        StartingCall { calls: Arc::clone(self), number, clock }
     }
 
     /// Takes the parameters of a progress notice; an unknown token is nobody's.
     pub(crate) fn progress(&self, params: &str) {
         let Ok(progress) = serde_json::from_str::<Progress>(params) else { return };
         let Some(token) = progress.token() else { return };
+        let report = Report::Progress(Box::new(progress));
         let call = {
             let mut known = lock(&self.known);
             match known.calls.get(&token) {
                 Some(call) => Arc::clone(call),
-                None => return known.keep_early(Whose::Token(token), Report::Progress(Box::new(progress))),
+                None => return known.keep_early(Whose::Token(token), report),
             }
         };
-        call.clock.touch();
-        progress.report(&call.reporter);
+        report.tell(&call);
     }
 
     /// Takes the parameters of a log notice. It belongs to the request whose own stream brought it;
@@ -160,21 +168,22 @@ impl CallsInFlight {
         let call = {
             let mut known = lock(&self.known);
             let mut calls = known.calls.values();
-            let call = match stream_of {
-                Some(request) => calls.find(|call| call.request == *request).cloned(),
-                None => calls.next().filter(|_| known.calls.len() + known.starting == 1).cloned(),
+            let (call, whose) = match (stream_of, &known.starting[..]) {
+                (Some(request), starting) => {
+                    let whose = (!starting.is_empty()).then(|| Whose::StreamOf(request.clone()));
+                    (calls.find(|call| call.request == *request).cloned(), whose)
+                }
+                (None, []) => (calls.next().filter(|_| known.calls.len() == 1).cloned(), None),
+                (None, [only]) if known.calls.is_empty() => (None, Some(Whose::Started(*only))),
+                (None, _) => (None, None),
             };
-            let whose = match stream_of {
-                Some(request) => Some(Whose::StreamOf(request.clone())),
-                None => known.calls.is_empty().then_some(Whose::Only),
-            };
-            if let (None, Some(whose), 1..) = (&call, whose, known.starting) {
+            if let (None, Some(whose)) = (&call, whose) {
                 return known.keep_early(whose, Report::Log(level, text));
             }
             call
         };
         match call {
-            Some(call) => call.reporter.log(level, text),
+            Some(call) => Report::Log(level, text).tell(&call),
             None => tracing::debug!(mcp.log.level = %level, "{text}"),
         }
     }
@@ -214,6 +223,7 @@ impl CallsInFlight {
 /// A call that is being sent.
 pub(crate) struct StartingCall {
     calls: Arc<CallsInFlight>,
+    number: u64,
     clock: Arc<Clock>,
 }
 
@@ -221,22 +231,19 @@ impl StartingCall {
     /// Follows the call, now that it has a token, for as long as the returned guard lives.
     pub(crate) fn follow(self, token: i64, request: RequestId, reporter: Reporter) -> FollowedCall {
         let call = Arc::new(Call { request, reporter, clock: Arc::clone(&self.clock) });
-        let mine: Vec<Report> = {
-            let mut known = lock(&self.calls.known);
-            known.calls.insert(token, Arc::clone(&call));
-            known.questions.values().filter(|cause| may_be_of(cause, &call)).for_each(|_| call.clock.hold());
-            let (mine, others) =
-                std::mem::take(&mut known.early).into_iter().partition(|(whose, _)| match whose {
-                    Whose::Token(of) => *of == token,
-                    Whose::StreamOf(request) => *request == call.request,
-                    Whose::Only => known.calls.len() == 1,
-                });
-            known.early = others;
-            let mine: VecDeque<(Whose, Report)> = mine;
-            // The newest stands first.
-            mine.into_iter().rev().map(|(_, report)| report).collect()
-        };
-        mine.into_iter().for_each(|report| report.tell(&call));
+        let mut known = lock(&self.calls.known);
+        known.calls.insert(token, Arc::clone(&call));
+        known.questions.values().filter(|cause| may_be_of(cause, &call)).for_each(|_| call.clock.hold());
+        let (mine, others): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut known.early).into_iter().partition(|(whose, _)| match whose {
+                Whose::Token(of) => *of == token,
+                Whose::StreamOf(request) => *request == call.request,
+                Whose::Started(number) => *number == self.number,
+            });
+        known.early = others;
+        // Before anybody else can tell what came later. The newest stands first.
+        mine.into_iter().rev().for_each(|(_, report)| report.tell(&call));
+        drop(known);
         FollowedCall { calls: Arc::clone(&self.calls), token, call }
     }
 }
@@ -244,8 +251,8 @@ impl StartingCall {
 impl Drop for StartingCall {
     fn drop(&mut self) {
         let mut known = lock(&self.calls.known);
-        known.starting -= 1;
-        if known.starting == 0 {
+        known.starting.retain(|number| *number != self.number);
+        if known.starting.is_empty() {
             // A log line that nobody has claimed by now is nobody's.
             known.early.retain(|(whose, _)| matches!(whose, Whose::Token(_)));
         }
@@ -296,7 +303,7 @@ impl Question {
     fn is_moot(&self) -> bool {
         let known = lock(&self.calls.known);
         let Some(cause) = known.questions.get(&self.number) else { return true };
-        known.starting == 0 && !known.calls.values().any(|call| may_be_of(cause, call))
+        known.starting.is_empty() && !known.calls.values().any(|call| may_be_of(cause, call))
     }
 }
 
@@ -406,11 +413,12 @@ mod tests {
         calls.log(r#"{"data":"the only call"}"#, None);
         calls.log(r#"{"data":"another stream"}"#, Some(&RequestId::Number(8)));
         let (reporter, reports) = report_channel();
-        let _call = starting.follow(1, RequestId::Number(7), reporter);
+        let call = starting.follow(1, RequestId::Number(7), reporter);
         let told = [log(LogLevel::Info, "its stream"), log(LogLevel::Info, "the only call")];
         assert_eq!(reports.take_waiting(), told);
 
         // Two calls: nobody knows whose it is.
+        drop(call);
         let (second, third) = (started(&calls), started(&calls));
         calls.log(r#"{"data":"whose?"}"#, None);
         let (reporter, reports) = report_channel();
