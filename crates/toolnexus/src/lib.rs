@@ -30,6 +30,7 @@
 //! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
 //! * `acp`, with the feature of that name, makes a model of an agent that speaks the Agent Client
 //!   Protocol.
+//! * [`Toolkit::serve`] lends a toolkit to other programs; [`serve`] has its options.
 //! * [`content`] puts images, files and audio into a prompt or a tool's result.
 //! * [`adapters`] writes the tool array of each provider, for a loop of your own.
 //! * A tool that needs a person returns [`pending`]; `wait_for` answers it.
@@ -87,10 +88,10 @@ pub mod mcp {
     pub use toolnexus_mcp::*;
 }
 
-/// A toolkit as a server for others.
+/// A toolkit as a server for others: on a listener of its own, in a host's HTTP stack, over stdio.
 pub mod serve {
-    pub use toolnexus_core::Identity;
     pub use toolnexus_mcp::server::*;
+    pub use toolnexus_serve::*;
 }
 
 /// Skill folders as a source of instructions.

@@ -68,7 +68,10 @@ impl Call {
         };
         let mut record = Record::new(&tool, &self);
         let result = match self.decide(&tool, &arguments, &mut record).await {
-            Some(refused) => refused,
+            Some(refused) => {
+                record.event.err = None;
+                refused
+            }
             None => {
                 let result = self.execute(&tool, arguments).await;
                 record.event.err = result.is_error.then(|| result.output.clone());
