@@ -35,8 +35,13 @@ enum Wire {
     Standing,
     /// HTTP+SSE of 2024-11-05.
     Legacy,
+    /// A child of the era without requests from servers.
+    ModernStdio,
+    /// Streamable HTTP of that era.
+    Modern,
 }
 
+/// Those on which a server can ask by itself.
 const WIRES: [Wire; 4] = [Wire::Stdio, Wire::Stream, Wire::Standing, Wire::Legacy];
 
 /// A loaded server, and what it has received.
@@ -56,28 +61,43 @@ async fn connect(wire: Wire, fixture: McpFixture, wait_for: Option<WaitFor>) -> 
 }
 
 async fn connect_with(wire: Wire, fixture: McpFixture, wait_for: Option<WaitFor>, more: Value) -> Connected {
+    let modern = matches!(wire, Wire::Modern | Wire::ModernStdio);
     let fixture = fixture.tool(FixtureTool::text("ready", "yes"));
+    let fixture = if modern { fixture.on("server/discover", [Step::result(discovered())]) } else { fixture };
+    let era = if modern { "modern" } else { "legacy" };
     let (entry, peer) = match wire {
-        Wire::Stdio => {
+        Wire::Stdio | Wire::ModernStdio => {
             let (fixture, ledger, folder) = noted(fixture);
             (stdio(&fixture, json!({})), Peer::Child(ledger, folder))
         }
-        Wire::Stream | Wire::Standing | Wire::Legacy => {
+        Wire::Stream | Wire::Standing | Wire::Legacy | Wire::Modern => {
             let mut options = HttpOptions::default();
             match wire {
                 Wire::Standing => options.answers = AnswerMode::Json,
                 Wire::Legacy => options.legacy_sse = Some("/messages".into()),
+                Wire::Modern => options.sessions = false,
                 _ => {}
             }
             let server = McpHttpFixture::start(fixture, options).await.unwrap();
             (server.server_json(), Peer::Http(server))
         }
     };
-    let entry = with(with(entry, json!({"concurrency": "stateless"})), more);
+    let entry = with(with(entry, json!({"concurrency": "stateless", "era": era})), more);
     let options = LoadMcpOptions { wait_for, ..Default::default() };
     let source = load_mcp_with(&servers(json!({ "docs": entry })), options).await;
     assert!(source.errors.is_empty(), "{wire:?}: {:?}", source.errors);
     Connected { source, peer }
+}
+
+/// What a server of the modern era tells of itself.
+fn discovered() -> Value {
+    json!({
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+        "ttlMs": 0,
+        "cacheScope": "private",
+    })
 }
 
 impl Connected {
@@ -315,6 +335,16 @@ async fn the_capability_is_offered_with_a_resolver() {
         assert_eq!(offered(&with).to_string(), r#"{"elicitation":{"form":{},"url":{}}}"#, "{wire:?}");
         let without = connect(wire, McpFixture::new(), None).await;
         assert_eq!(offered(&without).to_string(), "{}", "{wire:?}");
+    }
+    // Without a handshake it rides on each request.
+    let offered = |connected: &Connected| {
+        connected.received_of("tools/list")[0]["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone()
+    };
+    for wire in [Wire::Modern, Wire::ModernStdio] {
+        let with = connect(wire, McpFixture::new(), Some(accepting(json!({})))).await;
+        assert_eq!(offered(&with), json!({"elicitation": {"form": {}, "url": {}}}), "{wire:?}");
+        let without = connect(wire, McpFixture::new(), None).await;
+        assert_eq!(offered(&without), json!({}), "{wire:?}");
     }
 }
 
@@ -701,7 +731,7 @@ fn wanting(state: Option<&str>, keys: &[&str]) -> Step {
 // MCP-102: one call for the caller, however often it is sent
 #[tokio::test]
 async fn a_result_may_ask_for_input_first() {
-    for wire in [Wire::Stdio, Wire::Stream, Wire::Standing] {
+    for wire in [Wire::Modern, Wire::ModernStdio, Wire::Stdio, Wire::Stream] {
         let ask = FixtureTool::new("ask")
             .then([wanting(Some("état \u{0}=="), &["b", "a"])])
             .then([wanting(None, &["c"])])
@@ -748,12 +778,12 @@ async fn input_that_cannot_be_given_fails_the_call() {
         .tool(FixtureTool::result("sample", sampling))
         .tool(FixtureTool::result("odd", json!({"resultType": "input_required", "requestState": 7})))
         .tool(FixtureTool::result("nothing", json!({"resultType": "input_required"})));
-    let nobody = connect(Wire::Stdio, fixture.clone(), None).await;
+    let nobody = connect(Wire::Modern, fixture.clone(), None).await;
     assert_eq!(nobody.call("docs_ask").await.output, failed("rpc-error (input required, and no resolver)"));
     assert_eq!(nobody.received_of("tools/call").len(), 1);
 
     let (wait_for, mut asked) = host();
-    let docs = connect(Wire::Stdio, fixture.clone(), wait_for).await;
+    let docs = connect(Wire::Modern, fixture.clone(), wait_for).await;
     let sampled = docs.call("docs_sample").await;
     assert_eq!(sampled.output, failed("rpc-error (input required that is no elicitation)"));
     assert!(sampled.is_error);
@@ -761,7 +791,7 @@ async fn input_that_cannot_be_given_fails_the_call() {
     assert_eq!(docs.call("docs_odd").await.output, failed("malformed-body"));
     assert_eq!(docs.call("docs_nothing").await.output, failed("malformed-body"));
 
-    let docs = connect(Wire::Stdio, fixture, Some(accepting(json!({})))).await;
+    let docs = connect(Wire::Modern, fixture, Some(accepting(json!({})))).await;
     assert_eq!(docs.call("docs_ask").await.output, failed("rpc-error (input required more than 10 times)"));
     assert_eq!(docs.received_of("tools/call").len(), 11);
 }
@@ -773,7 +803,7 @@ async fn a_question_between_sendings_ends_with_its_call() {
     let die = FixtureTool::exits("die", 3);
     let fixture = McpFixture::new().tool(FixtureTool::scripted("ask", script)).tool(die);
     let (wait_for, mut asked) = host();
-    let docs = connect(Wire::Stdio, fixture, wait_for).await;
+    let docs = connect(Wire::ModernStdio, fixture, wait_for).await;
 
     let context = ToolContext::default();
     let cancel = context.cancel.clone();
@@ -790,4 +820,15 @@ async fn a_question_between_sendings_ends_with_its_call() {
         question.dropped().await;
     });
     assert_eq!(result.output, failed("peer-exited (status 3)"));
+
+    let (wait_for, mut asked) = host();
+    let script = [wanting(None, &["a"])];
+    let docs =
+        connect(Wire::Modern, McpFixture::new().tool(FixtureTool::scripted("ask", script)), wait_for).await;
+    let (result, ()) = tokio::join!(docs.call("docs_ask"), async {
+        let question = asked.recv().await.unwrap();
+        docs.source.close().await;
+        question.dropped().await;
+    });
+    assert_eq!(result.output, failed("closed"));
 }
