@@ -9,6 +9,7 @@ use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::BoxFuture;
 
 use crate::auth;
 use crate::child;
@@ -71,9 +72,9 @@ pub(crate) async fn connect(
     }
     permitted(config, opts).await?;
     if config.kind == ServerKind::Remote {
-        return reach_remote(&auth::completed(config, opts), opts, tasks).await;
+        return Box::pin(reach_remote(&auth::completed(config, opts), opts, tasks)).await;
     }
-    start_local(config, opts, tasks).await
+    Box::pin(start_local(config, opts, tasks)).await
 }
 
 /// Asks whether the server may be used, wherever a connection to it is about to be made.
@@ -113,7 +114,17 @@ async fn start_local(
     greeted.map_err(|ungreeted| ungreeted.unreached(config))
 }
 
-async fn start(
+fn start<'a>(
+    config: &'a McpServerConfig,
+    opts: &'a LoadMcpOptions,
+    tasks: &'a TaskTracker,
+    greeting: Greeting,
+    limit: Duration,
+) -> BoxFuture<'a, Result<Arc<Live>, Ungreeted>> {
+    Box::pin(started(config, opts, tasks, greeting, limit))
+}
+
+async fn started(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,

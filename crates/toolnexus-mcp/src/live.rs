@@ -245,9 +245,9 @@ impl Live {
     /// Whether a request's fault shows that; the verdict is forgotten then.
     pub(crate) fn unlearn(&self, fault: &Fault) -> bool {
         let Some(address) = &self.judged else { return false };
-        let contradicted = era::contradicts(Verdict::Modern, fault, Seen::default(), false);
+        let contradicted = era::contradicts(fault, Seen::default(), false);
         if contradicted {
-            verdicts().forget(address);
+            verdicts().forget(address, Verdict::Modern);
         }
         contradicted
     }

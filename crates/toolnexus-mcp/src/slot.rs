@@ -183,11 +183,11 @@ impl Slot {
             biased;
             () = cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
             () = sleep(limits.idle) => return Err(Fault::timeout()),
-            renewed = self.renew(Some(&live)) => renewed,
+            renewed = Box::pin(self.renew(Some(&live))) => renewed,
         };
         let limits = limits.after(started.elapsed())?;
         match renewed {
-            Ok(live) => request(&live, message, meta, limits, context).await,
+            Ok(live) => Box::pin(request(&live, message, meta, limits, context)).await,
             Err(_) if self.closed.is_cancelled() => Err(Fault::closed()),
             Err(_) => Err(fault),
         }

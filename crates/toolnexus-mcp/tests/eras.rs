@@ -571,6 +571,28 @@ async fn the_older_transport_is_found_and_known() {
     again.close().await;
 }
 
+// MCP-122: a server of the older transport that has become a modern one
+#[tokio::test]
+async fn the_older_transport_that_is_gone_is_forgotten() {
+    let json = |value: Value| HttpEffect::body("application/json", value.to_string());
+    let answer = |id: u64, result: Value| json(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    let discovered = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});
+    let faults = vec![
+        probe(answer(0, discovered)).after(1),
+        HttpFault::on_http("GET", HttpEffect::status(405)).after(1),
+        HttpFault::on("tools/list", answer(1, json!({"tools": []}))).after(1),
+    ];
+    let options = HttpOptions { legacy_sse: Some("/messages".into()), faults, ..Default::default() };
+    let server = serve(McpFixture::new(), options).await;
+    let source = connected(&server).await;
+    let before = posted(&server).len();
+    let again = connected(&server).await;
+    assert_eq!(mode(&again), SessionMode::Ready);
+    assert_eq!(posted(&server)[before..], ["initialize", DISCOVER, "tools/list"]);
+    source.close().await;
+    again.close().await;
+}
+
 // MCP-119, MCP-120: a program is greeted, asked or found out as its entry says
 #[tokio::test]
 async fn a_program_has_an_era_too() {
