@@ -56,7 +56,7 @@ pub(crate) enum Remember {
 /// The table: the first line that fits.
 pub(crate) fn judge(fault: &Fault, seen: Seen) -> Meaning {
     let unreachable = fault.kind == McpFailureKind::Transport
-        && matches!(fault.detail.as_deref(), Some("dns" | "connect-failed"));
+        && matches!(fault.detail.as_deref(), Some("dns" | "connect-failed" | "spawn-failed"));
     let status = seen.status.or(fault.http_status);
     let code = seen.code.or(fault.rpc_code);
     match (status, code) {
@@ -104,7 +104,7 @@ mod tests {
     fn the_answer_to_the_probe_is_judged() {
         use Meaning::{Failed, Legacy};
         use Remember::{Never, Now, OnceProven};
-        for detail in ["dns", "connect-failed"] {
+        for detail in ["dns", "connect-failed", "spawn-failed"] {
             assert_eq!(judge(&Fault::transport(detail), Seen::default()), Failed);
         }
         for status in [401, 403, 429] {

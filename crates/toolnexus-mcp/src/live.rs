@@ -92,10 +92,10 @@ impl Wire {
     /// Why a request ended when nobody answered it and nobody here ended it.
     async fn lost(&self) -> Fault {
         match self {
-            Wire::Stdio { child, down } => match down.get() {
-                Some(fault) => fault.clone(),
-                None => last_words(&child.view()).await,
-            },
+            // All who ask are told the same, whatever comes to light later.
+            Wire::Stdio { child, down } => {
+                down.get_or_init(|| async { last_words(&child.view()).await }).await.clone()
+            }
             Wire::Http(link) => link.stream_ended(),
             Wire::Foreign { down, .. } => {
                 down.get().cloned().unwrap_or_else(|| Fault::transport("stream-failed"))
@@ -130,7 +130,10 @@ impl Wire {
         match error.downcast_ref::<StdioError>() {
             // The usual reason for a broken pipe is that the child is gone, and that says more.
             Some(StdioError::Write) => {
-                let lost = self.lost().await;
+                let lost = match self.child() {
+                    Some(child) => last_words(&child).await,
+                    None => self.lost().await,
+                };
                 if lost.exit.is_some() { lost } else { Fault::transport("write-failed") }
             }
             _ => Fault::transport("write-failed"),
@@ -257,7 +260,8 @@ impl Live {
         match error {
             ServiceError::McpError(error) => Fault::rpc(error.code.0.into(), error.message.into_owned()),
             ServiceError::TransportSend(error) => self.wire.send_fault(&error).await,
-            _ => self.wire.lost().await,
+            ServiceError::TransportClosed => self.wire.lost().await,
+            _ => Fault::transport("transport"),
         }
     }
 

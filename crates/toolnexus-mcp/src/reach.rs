@@ -36,7 +36,8 @@ pub(crate) async fn reach_remote(
     tasks: &TaskTracker,
 ) -> Result<Arc<Live>, Unreached> {
     let remote = Remote { config, opts, tasks };
-    if config.sse {
+    // The older transport is of the legacy era.
+    if config.sse && remote.era() != McpEra::Modern {
         return match remote.sse().await {
             Err(Refused { unreached, not_there: true }) => {
                 permitted(config, opts).await?;
@@ -158,7 +159,9 @@ impl Remote<'_> {
         if remember == Remember::Now {
             verdicts().remember(&address, legacy);
         }
-        let left = self.limit().saturating_sub(started.elapsed());
+        // A person who has signed in meanwhile has taken longer than that, and not at the cost of this.
+        let spent = started.elapsed().min(probe_limit(self.limit()));
+        let left = self.limit().saturating_sub(spent);
         let greeted = self.greet(Greeting::Handshake, left).await;
         if greeted.is_ok() && remember == Remember::OnceProven {
             verdicts().remember(&address, legacy);
@@ -170,8 +173,11 @@ impl Remote<'_> {
     async fn greet(&self, greeting: Greeting, limit: Duration) -> Result<Arc<Live>, Attempt> {
         let Remote { config, opts, tasks } = *self;
         let calls = Arc::new(CallsInFlight::default());
-        let (transport, link) = http::transport(config, Arc::clone(&calls), tasks.token())
-            .map_err(|fault| Attempt { ungreeted: fault.into(), not_there: false })?;
+        let (transport, link) =
+            http::transport(config, Arc::clone(&calls), tasks.token()).map_err(|fault| Attempt {
+                ungreeted: Ungreeted::before(McpPhase::Config, fault),
+                not_there: false,
+            })?;
         let seen = link.clone();
         let opening = Opening { config, opts, tasks, greeting, limit };
         opening

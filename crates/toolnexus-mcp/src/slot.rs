@@ -14,7 +14,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ClientRequest, RequestMetaObject};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolnexus_core::ToolContext;
@@ -164,6 +164,7 @@ impl Slot {
         limits: Limits,
         context: Option<&ToolContext>,
     ) -> Result<String, Fault> {
+        let started = Instant::now();
         let live = self.live()?;
         if !live.is_judged() {
             return request(&live, message, meta, limits, context).await;
@@ -184,6 +185,7 @@ impl Slot {
             () = sleep(limits.idle) => return Err(Fault::timeout()),
             renewed = self.renew(Some(&live)) => renewed,
         };
+        let limits = limits.after(started.elapsed())?;
         match renewed {
             Ok(live) => request(&live, message, meta, limits, context).await,
             Err(_) if self.closed.is_cancelled() => Err(Fault::closed()),

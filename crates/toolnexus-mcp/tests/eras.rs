@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{output, servers, stdio, tool, with};
+use support::{noted, output, servers, stdio, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::transport::{McpRequest, SeamError, SessionMode};
-use toolnexus_mcp::{ConcurrencyPolicy, McpSource, load_mcp};
+use toolnexus_mcp::{ConcurrencyPolicy, LoadMcpOptions, McpEra, McpSource, load_mcp, load_mcp_with};
 use toolnexus_testkit::mcp::{
     AnswerMode, FixtureTool, HttpEffect, HttpFault, HttpOptions, McpFixture, McpHttpFixture, Step,
 };
@@ -362,6 +362,16 @@ async fn a_given_era_is_final() {
     assert!(output(&source, "docs_search").await.ends_with("http-status (HTTP 404)"));
     assert_eq!(posted(&server), [DISCOVER, "tools/list", "tools/call"]);
     source.close().await;
+    // The load's era serves servers that do not say; the older transport is of the other era.
+    let opts = LoadMcpOptions { era: Some(McpEra::Modern), ..Default::default() };
+    for more in [json!({}), json!({"type": "sse"})] {
+        let before = server.requests().len();
+        let config = servers(json!({"docs": with(server.server_json(), more)}));
+        load_mcp_with(&config, opts.clone()).await.close().await;
+        let requests = server.requests();
+        let sent: Vec<_> = requests[before..].iter().map(|request| request.rpc_method().unwrap()).collect();
+        assert_eq!(sent, MODERN);
+    }
     let refused = modern(vec![HttpFault::on("initialize", HttpEffect::status(404))]).await;
     // Of the legacy era it may still speak the older transport.
     assert_eq!(failure(&refused, json!({"era": "legacy"})).await, "http-status (HTTP 404)");
@@ -577,6 +587,19 @@ async fn a_program_has_an_era_too() {
         assert_eq!(output(&source, "docs_search").await, "found");
         source.close().await;
     }
+    let (refusing, ledger, _folder) = noted(legacy.clone().fails("server/discover", -32021, "no"));
+    let source = load_mcp(&servers(json!({"docs": stdio(&refusing, json!({"era": "auto"}))}))).await;
+    assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at initialize: rpc-error (code -32021)");
+    assert_eq!(ledger.of_method("initialize").unwrap().len(), 0);
+    let source = load_mcp(&servers(json!({"docs": {"command": ["no-such-program"], "era": "auto"}}))).await;
+    assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at connect: transport (spawn-failed)");
+    // A child that an unknown request kills is started anew.
+    let (touchy, ledger, _folder) = noted(legacy.clone().on("server/discover", [Step::Exit { code: 3 }]));
+    let source = load_mcp(&servers(json!({"docs": stdio(&touchy, json!({"era": "auto"}))}))).await;
+    assert_eq!(output(&source, "docs_search").await, "found");
+    assert_eq!(ledger.processes().unwrap().len(), 2);
+    source.close().await;
+
     let source = load_mcp(&servers(json!({"docs": stdio(&legacy, json!({"era": "modern"}))}))).await;
     assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at initialize: rpc-error (code -32601)");
 }

@@ -209,7 +209,7 @@ fn weather() -> Tool {
     })
 }
 
-// MCP-189, MCP-102: a tool asks within its call, and goes on with the answer
+// MCP-189: a tool asks within its call, and goes on with the answer
 #[tokio::test]
 async fn a_tool_asks_within_its_call() {
     let handler = handler([weather()], McpHandlerOptions::default());

@@ -99,7 +99,7 @@ impl McpConnection {
             if matches!(slot.live(), Err(Vacant::Closed)) {
                 return SeamError::Closed;
             }
-            SeamError::Failed(slot.failure(fault, phase))
+            slot.failure(fault, phase).into()
         })
     }
 
