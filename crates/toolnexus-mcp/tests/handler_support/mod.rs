@@ -104,11 +104,21 @@ impl Client {
 
     /// Sends a request of any method and body.
     pub(crate) async fn raw(&self, method: Method, body: impl Into<Bytes>) -> Response<McpBody> {
+        soon(self.begin(method, body)).await
+    }
+
+    /// The same, however long the answer may take.
+    pub(crate) fn begin(
+        &self,
+        method: Method,
+        body: impl Into<Bytes>,
+    ) -> impl Future<Output = Response<McpBody>> + Send + 'static {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method;
         *request.headers_mut() = self.headers.clone();
         *request.uri_mut() = "/mcp?key=value".parse().unwrap();
-        soon(self.handler.clone().oneshot(request)).await.unwrap()
+        let answer = self.handler.clone().oneshot(request);
+        async { answer.await.unwrap() }
     }
 
     /// Posts a message.

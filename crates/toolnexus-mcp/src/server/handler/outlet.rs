@@ -118,6 +118,11 @@ impl Outlet {
         }
     }
 
+    /// Returns when the client keeps up with what it is told.
+    pub(super) async fn room(&self) {
+        self.log.room().await;
+    }
+
     /// Returns when nobody waits for the answer any more.
     pub(super) async fn abandoned(&self) {
         self.log.abandoned().await;
