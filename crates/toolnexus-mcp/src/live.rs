@@ -12,13 +12,20 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::WaitFor;
 
-use crate::child::{ChildProcess, ChildView};
-use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
+use toolnexus_process::{ChildExit, ChildProcess, ChildView};
+
+use crate::auth::Asking;
+use crate::child::last_words;
+use crate::connect::McpServerInfo;
+use crate::era::{self, Address, Seen, Verdict, verdicts};
+use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
 use crate::in_flight::CallsInFlight;
 use crate::stdio::{Down, StdioError};
+use crate::transport::Session;
 use crate::wire;
 
 /// How long closing one connection may take: the goodbye to a session, mostly.
@@ -38,6 +45,13 @@ pub(crate) enum Wire {
     },
     /// An HTTP endpoint.
     Http(HttpLink),
+    /// A wire of the host's own.
+    Foreign {
+        /// Why it is gone.
+        down: Down,
+        /// Ends it.
+        cut: CancellationToken,
+    },
 }
 
 impl Wire {
@@ -46,13 +60,22 @@ impl Wire {
         match self {
             Wire::Stdio { child, .. } => child.kill(),
             Wire::Http(link) => link.abort(),
+            Wire::Foreign { cut, .. } => cut.cancel(),
+        }
+    }
+
+    /// Whom its time limits wait for.
+    pub(crate) fn asking(&self) -> Asking {
+        match self {
+            Wire::Stdio { .. } | Wire::Foreign { .. } => Asking::default(),
+            Wire::Http(link) => link.asking().clone(),
         }
     }
 
     fn child(&self) -> Option<ChildView> {
         match self {
             Wire::Stdio { child, .. } => Some(child.view()),
-            Wire::Http(_) => None,
+            Wire::Http(_) | Wire::Foreign { .. } => None,
         }
     }
 
@@ -69,12 +92,28 @@ impl Wire {
     /// Why a request ended when nobody answered it and nobody here ended it.
     async fn lost(&self) -> Fault {
         match self {
-            Wire::Stdio { child, down } => match down.get() {
-                Some(fault) => fault.clone(),
-                None => child.view().last_words().await,
-            },
+            // All who ask are told the same, whatever comes to light later.
+            Wire::Stdio { child, down } => {
+                down.get_or_init(|| async { last_words(&child.view()).await }).await.clone()
+            }
             Wire::Http(link) => link.stream_ended(),
+            Wire::Foreign { down, .. } => {
+                down.get().cloned().unwrap_or_else(|| Fault::transport("stream-failed"))
+            }
         }
+    }
+
+    /// What was seen of the answer to the beginning of the session.
+    pub(crate) fn seen(&self) -> Seen {
+        match self {
+            Wire::Http(link) => link.seen(),
+            _ => Seen::default(),
+        }
+    }
+
+    /// Whether calls must not overlap unless the entry says otherwise.
+    pub(crate) fn is_serialized(&self) -> bool {
+        matches!(self, Wire::Http(link) if link.has_session())
     }
 
     /// What an error from sending means.
@@ -91,7 +130,10 @@ impl Wire {
         match error.downcast_ref::<StdioError>() {
             // The usual reason for a broken pipe is that the child is gone, and that says more.
             Some(StdioError::Write) => {
-                let lost = self.lost().await;
+                let lost = match self.child() {
+                    Some(child) => last_words(&child).await,
+                    None => self.lost().await,
+                };
                 if lost.exit.is_some() { lost } else { Fault::transport("write-failed") }
             }
             _ => Fault::transport("write-failed"),
@@ -107,6 +149,10 @@ impl Wire {
                 Fault::rpc(error.code.0.into(), error.message.into_owned())
             }
             ClientInitializeError::ExpectedInitResult(Some(result)) => spoiled(result),
+            ClientInitializeError::NoCompatibleProtocolVersion { .. } => match self.seen().code {
+                Some(code) => Fault::rpc(code, String::new()),
+                None => Fault::with_detail(McpFailureKind::MalformedBody, "unsupported protocol version"),
+            },
             _ => Fault::malformed(),
         }
     }
@@ -122,11 +168,32 @@ fn spoiled(result: ServerResult) -> Fault {
     wire::raw_result(result).err().unwrap_or_else(Fault::malformed)
 }
 
-/// A connection after its handshake. Dropping it ends it without a goodbye.
+/// What a server told of itself when it was greeted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) info: McpServerInfo,
+    pub(crate) protocol_version: String,
+    pub(crate) declares_tools: bool,
+}
+
+/// How a session has begun.
+pub(crate) struct Begun {
+    pub(crate) facts: Facts,
+    pub(crate) session: Session,
+    pub(crate) judged: Option<Address>,
+}
+
+/// A session that stands. Dropping it ends it without a goodbye.
 pub(crate) struct Live {
     pub(crate) server: Arc<str>,
+    pub(crate) facts: Facts,
+    pub(crate) session: Session,
+    /// Whose era was found out, where a refusal may show that it is another now.
+    judged: Option<Address>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
+    /// Answers what the server asks of the host.
+    pub(crate) wait_for: Option<WaitFor>,
     pub(crate) closed: CancellationToken,
     pub(crate) runtime: Handle,
     pub(crate) wire: Wire,
@@ -137,6 +204,7 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(
         server: &str,
+        begun: Begun,
         service: RunningService<RoleClient, Handler>,
         calls: Arc<CallsInFlight>,
         wire: Wire,
@@ -144,8 +212,12 @@ impl Live {
     ) -> Self {
         Live {
             server: server.into(),
+            facts: begun.facts,
+            session: begun.session,
+            judged: begun.judged,
             peer: service.peer().clone(),
             calls,
+            wait_for: service.service().wait_for.clone(),
             closed: CancellationToken::new(),
             runtime: Handle::current(),
             wire,
@@ -160,9 +232,24 @@ impl Live {
             return Some(Fault::closed());
         }
         match &self.wire {
-            Wire::Stdio { down, .. } => down.get().cloned(),
+            Wire::Stdio { down, .. } | Wire::Foreign { down, .. } => down.get().cloned(),
             Wire::Http(link) => self.peer.is_transport_closed().then(|| link.stream_ended()),
         }
+    }
+
+    /// Whether a refusal may show that the server is of another era than was found out.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judged.is_some()
+    }
+
+    /// Whether a request's fault shows that; the verdict is forgotten then.
+    pub(crate) fn unlearn(&self, fault: &Fault) -> bool {
+        let Some(address) = &self.judged else { return false };
+        let contradicted = era::contradicts(Verdict::Modern, fault, Seen::default(), false);
+        if contradicted {
+            verdicts().forget(address);
+        }
+        contradicted
     }
 
     /// What an error of a request means.
@@ -173,7 +260,8 @@ impl Live {
         match error {
             ServiceError::McpError(error) => Fault::rpc(error.code.0.into(), error.message.into_owned()),
             ServiceError::TransportSend(error) => self.wire.send_fault(&error).await,
-            _ => self.wire.lost().await,
+            ServiceError::TransportClosed => self.wire.lost().await,
+            _ => Fault::transport("transport"),
         }
     }
 
@@ -185,6 +273,7 @@ impl Live {
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
         self.closed.cancel();
+        self.calls.end();
         self.wire.cut();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -193,6 +282,7 @@ impl Live {
     /// flight end at once. Bounded; any number of times.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
+        self.calls.end();
         if matches!(self.wire, Wire::Stdio { .. }) {
             self.wire.cut();
         }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
-use crate::{McpEra, McpStatus};
+use crate::transport::{Permit, SpecSource};
+use crate::{McpEra, McpSignIn, McpStatus, McpTokenStore};
 
 /// Told of each server the moment it is connected, failed or found disabled.
 pub type OnServer = Arc<dyn Fn(McpServerEvent) + Send + Sync>;
@@ -37,6 +38,16 @@ pub struct LoadMcpOptions {
     /// The protocol era of servers whose entry does not say. `None`: found out for remote servers,
     /// `legacy` for child processes.
     pub era: Option<McpEra>,
+    /// Decides on servers that are not the user's own. `None`: those are refused.
+    pub permit: Option<Permit>,
+    /// Where the document comes from. Default: the user. A server's own
+    /// [`source`](crate::McpServerConfig::source) goes before it.
+    pub source: SpecSource,
+    /// How a person signs in to servers whose entry has `auth` and does not say. `None`: nobody is
+    /// asked, and a server that wants a sign-in fails.
+    pub sign_in: Option<McpSignIn>,
+    /// Where the tokens of servers with `auth` are kept, unless that says. `None`: in memory.
+    pub token_store: Option<Arc<dyn McpTokenStore>>,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -47,7 +58,11 @@ impl std::fmt::Debug for LoadMcpOptions {
         f.debug_struct("LoadMcpOptions")
             .field("on_server", &self.on_server.is_some())
             .field("wait_for", &self.wait_for.is_some())
+            .field("sign_in", &self.sign_in)
+            .field("token_store", &self.token_store.is_some())
             .field("era", &self.era)
+            .field("permit", &self.permit.is_some())
+            .field("source", &self.source)
             .field("default_inherit_env", &self.default_inherit_env)
             .finish()
     }

@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 use toolnexus_core::env;
 use tracing::warn;
 
+use crate::auth::{self, McpAuth};
+use crate::transport::{SpecSource, redacted};
+
 use super::headers::{HeaderShape, Headers, expand_env_headers, header_shape};
 
 /// How long one phase of a load, or one silent call, may take when the entry does not say:
@@ -111,6 +114,8 @@ pub struct McpServerConfig {
     pub raw_headers: Headers,
     /// The headers with the environment filled in: secret.
     pub headers: Headers,
+    /// How to sign in to a remote server. `None`: not at all. An `Authorization` header wins.
+    pub auth: Option<McpAuth>,
     /// `false`: the server is never contacted.
     pub enabled: bool,
     /// The limit of each phase of a load and of a silent call, in milliseconds.
@@ -134,6 +139,9 @@ pub struct McpServerConfig {
     pub metered: Option<bool>,
     /// Whether the server is left after listing and reached again with the first call.
     pub lazy: bool,
+    /// Where this entry comes from; never read from a document, which cannot vouch for itself. `None`: as
+    /// the load says.
+    pub source: Option<SpecSource>,
     /// Why this entry cannot be used; the server then fails when loaded. Empty text: the reason is
     /// plain from the entry.
     pub invalid: Option<String>,
@@ -152,6 +160,7 @@ impl Default for McpServerConfig {
             sse: false,
             raw_headers: Headers::new(),
             headers: Headers::new(),
+            auth: None,
             enabled: true,
             timeout_ms: DEFAULT_TIMEOUT_MS,
             max_total_timeout_ms: DEFAULT_MAX_TOTAL_TIMEOUT_MS,
@@ -163,6 +172,7 @@ impl Default for McpServerConfig {
             prices: BTreeMap::new(),
             metered: None,
             lazy: false,
+            source: None,
             invalid: None,
         }
     }
@@ -297,6 +307,7 @@ impl McpServerConfig {
             }
             self.raw_headers.insert(name, value);
         }
+        self.auth = auth::from_entry(&self.name, entry)?;
         self.headers = expand_env_headers(&self.raw_headers);
         for (name, value) in self.headers.iter() {
             if http::HeaderValue::from_str(value).is_err() {
@@ -450,27 +461,10 @@ fn tool_filter(entry: &Map<String, Value>) -> Result<BTreeMap<String, bool>, Str
 impl std::fmt::Debug for McpServerConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("McpServerConfig")
-            .field("name", &self.name)
             .field("kind", &self.kind.as_str())
-            .field("program", &self.command.first())
-            .field("arguments", &self.command.len().saturating_sub(1))
-            .field("environment", &self.environment.keys().collect::<Vec<_>>())
-            .field("url", &self.url.as_deref().map(shown_url))
-            .field("headers", &self.raw_headers)
+            .field("spec", &redacted(self))
             .field("enabled", &self.enabled)
-            .field("timeout_ms", &self.timeout_ms)
             .field("tools", &self.tools)
             .finish_non_exhaustive()
     }
-}
-
-/// A URL without userinfo, query and fragment.
-fn shown_url(url: &str) -> String {
-    let Ok(mut parsed) = url::Url::parse(url) else { return "[redacted]".to_owned() };
-    parsed.set_query(None);
-    parsed.set_fragment(None);
-    if parsed.set_username("").is_err() || parsed.set_password(None).is_err() {
-        return "[redacted]".to_owned();
-    }
-    parsed.to_string()
 }
