@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 
 use crate::failure::{Fault, McpFailureKind, McpPhase};
 use crate::live::Live;
+use crate::naming::mcp_tool_name;
 use crate::request::{Limits, request, span};
 use crate::result::tool_result;
 
@@ -46,7 +47,7 @@ impl RemoteTool {
         result
     }
 
-    async fn exchange(&self, args: Value, context: ToolContext) -> Result<ToolResult, Fault> {
+    async fn exchange(&self, args: Value, mut context: ToolContext) -> Result<ToolResult, Fault> {
         let arguments = match args {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
@@ -57,6 +58,15 @@ impl RemoteTool {
             meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::String(key));
             meta
         });
+        if self.live.spend.is_metered() {
+            let cancel = context.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(Fault::new(McpFailureKind::Cancelled)),
+                () = self.live.closed.cancelled() => return Err(Fault::closed()),
+                () = self.live.spend.fund(&self.name, &mut context) => {}
+            }
+        }
         let mut limits = self.limits;
         if let Some(timeout) = context.timeout_ms {
             limits.idle = Duration::from_millis(timeout);
@@ -67,6 +77,22 @@ impl RemoteTool {
     }
 
     fn failed(&self, fault: Fault) -> ToolResult {
+        let name = || mcp_tool_name(&self.live.server, &self.name);
+        match fault.kind {
+            McpFailureKind::UnmeteredCall => {
+                return ToolResult::failure(format!(
+                    "tool \"{}\" is priced; no spend reservation was made",
+                    name()
+                ));
+            }
+            McpFailureKind::UnknownPrice => {
+                return ToolResult::failure(format!(
+                    "tool \"{}\" has no price; its server is metered",
+                    name()
+                ));
+            }
+            _ => {}
+        }
         // Where the server or this side has said why, its log would only be noise for a model.
         let explained = matches!(
             fault.kind,

@@ -18,6 +18,7 @@ use crate::in_flight::CallsInFlight;
 use crate::live::{Live, Wire, settle};
 use crate::options::LoadMcpOptions;
 use crate::request::span;
+use crate::spend::SpendGate;
 use crate::stdio::StdioTransport;
 
 /// What a server told of itself in the handshake.
@@ -165,7 +166,8 @@ where
     let fault = match timeout(limit, serve_client(Handler::new(opts), transport)).await {
         Ok(Ok(service)) => {
             let peer = service.peer().peer_info();
-            let live = Arc::new(Live::new(&config.name, service, calls, wire, tasks.clone()));
+            let spend = SpendGate::new(config, opts.reserve.clone());
+            let live = Arc::new(Live::new(config, spend, service, calls, wire, tasks.clone()));
             return Ok(match peer {
                 Some(peer) => Connected {
                     info: peer.server_info.as_ref().map_or_else(McpServerInfo::default, |info| {

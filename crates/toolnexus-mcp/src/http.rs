@@ -29,7 +29,7 @@ pub(crate) use sse::{Start, start as start_sse};
 /// The longest JSON body, or event of a stream, that is read.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// POSTs under way at once on one connection. A call whose answer streams does not count.
+/// POSTs under way at once on one connection unless its pool is larger: admission is done above.
 const MAX_CONCURRENT_POSTS: usize = 64;
 
 /// The longest pause between attempts to resume an event stream.
@@ -62,6 +62,8 @@ pub(crate) struct HttpLink {
     lost: Arc<OnceLock<Fault>>,
     /// The answer to `initialize` says that the server speaks another transport.
     other_transport: Arc<AtomicBool>,
+    /// The server issued a session id.
+    session: Arc<AtomicBool>,
     /// Whether the session has its standing event stream, once that is known.
     standing: Arc<watch::Sender<Option<bool>>>,
     abort: CancellationToken,
@@ -76,6 +78,11 @@ impl HttpLink {
     /// Whether the server has shown that it does not speak streamable HTTP at this address.
     pub(crate) fn says_other_transport(&self) -> bool {
         self.other_transport.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server keeps a session.
+    pub(crate) fn has_session(&self) -> bool {
+        self.session.load(Ordering::Relaxed)
     }
 
     /// What an error of rmcp's transport means.
@@ -141,7 +148,7 @@ pub(crate) fn transport(
 
     let mut settings =
         StreamableHttpClientTransportConfig::with_uri(config.url.as_deref().unwrap_or_default())
-            .max_concurrent_requests(MAX_CONCURRENT_POSTS)
+            .max_concurrent_requests(MAX_CONCURRENT_POSTS.max(config.pool_size.unwrap_or_default()))
             .max_sse_event_size(MAX_MESSAGE_BYTES)
             .max_json_response_size(MAX_MESSAGE_BYTES);
     let mut pauses = ExponentialBackoff::default();

@@ -74,13 +74,15 @@ struct Known {
 
 impl CallsInFlight {
     /// Follows a call for as long as the returned guard lives.
+    /// `started` is its last sign of life until there is another.
     pub(crate) fn follow(
         self: &Arc<Self>,
         token: i64,
         request: RequestId,
         reporter: Reporter,
+        started: Instant,
     ) -> FollowedCall {
-        let call = Arc::new(Call { request, last: Mutex::new(Instant::now()), reporter });
+        let call = Arc::new(Call { request, last: Mutex::new(started), reporter });
         let early: Vec<Progress> = {
             let mut known = lock(&self.0);
             known.calls.insert(token, Arc::clone(&call));
@@ -90,6 +92,9 @@ impl CallsInFlight {
             let mine: VecDeque<(i64, Progress)> = mine;
             mine.into_iter().map(|(_, progress)| progress).collect()
         };
+        if !early.is_empty() {
+            *lock(&call.last) = Instant::now();
+        }
         early.iter().for_each(|progress| progress.report(&call.reporter));
         FollowedCall { calls: Arc::clone(self), token, call }
     }
@@ -170,7 +175,7 @@ mod tests {
 
     fn following(calls: &Arc<CallsInFlight>, token: i64) -> (FollowedCall, Reports) {
         let (reporter, reports) = report_channel();
-        (calls.follow(token, RequestId::Number(token + 100), reporter), reports)
+        (calls.follow(token, RequestId::Number(token + 100), reporter, Instant::now()), reports)
     }
 
     fn progress(progress: f64, total: Option<f64>, message: Option<&str>) -> ToolReport {

@@ -10,10 +10,12 @@
 //! * `load`, `connect`, `listing`: from an entry to tools; `inventory` lists without keeping.
 //! * `live`: a connection that stands, and its end; `source`: all of them together.
 //! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
+//! * `admission`, `spend`: what a request waits for before it is sent, and what it has to pay.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
 //! * `failure`: kinds, phases, and how a failure reads.
 
+mod admission;
 mod call;
 mod child;
 mod config;
@@ -33,6 +35,7 @@ mod options;
 mod request;
 mod result;
 mod source;
+mod spend;
 mod stdio;
 mod wire;
 
@@ -48,4 +51,5 @@ pub use load::{connect_mcp_server, load_mcp, load_mcp_with, load_mcp_with_contex
 pub use naming::mcp_tool_name;
 pub use options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent, OnServer};
 pub use source::{McpConnection, McpSource};
+pub use spend::{PricedCall, Reservation, Reserve, SpendGate};
 pub use toolnexus_core::{SourceStatus as McpStatus, sanitize};

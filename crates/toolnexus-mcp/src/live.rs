@@ -13,11 +13,14 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admission::{Admission, Carrier};
 use crate::child::{ChildProcess, ChildView};
+use crate::config::McpServerConfig;
 use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
 use crate::in_flight::CallsInFlight;
+use crate::spend::SpendGate;
 use crate::stdio::{Down, StdioError};
 use crate::wire;
 
@@ -59,6 +62,15 @@ impl Wire {
     /// The tail of a child's standard error.
     pub(crate) fn stderr(&self) -> Vec<String> {
         self.child().map(|child| child.stderr()).unwrap_or_default()
+    }
+
+    /// What the default policy of the connection goes by.
+    pub(crate) fn carrier(&self) -> Carrier {
+        match self {
+            Wire::Stdio { .. } => Carrier::Stdio,
+            Wire::Http(link) if link.has_session() => Carrier::HttpSession,
+            Wire::Http(_) => Carrier::Http,
+        }
     }
 
     /// How a child ended.
@@ -127,6 +139,10 @@ pub(crate) struct Live {
     pub(crate) server: Arc<str>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
+    pub(crate) admission: Admission,
+    pub(crate) spend: SpendGate,
+    /// The limit of what has none of its own.
+    pub(crate) limit: Duration,
     pub(crate) closed: CancellationToken,
     pub(crate) runtime: Handle,
     pub(crate) wire: Wire,
@@ -136,16 +152,20 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(
-        server: &str,
+        config: &McpServerConfig,
+        spend: SpendGate,
         service: RunningService<RoleClient, Handler>,
         calls: Arc<CallsInFlight>,
         wire: Wire,
         tasks: TaskTracker,
     ) -> Self {
         Live {
-            server: server.into(),
+            server: config.name.as_str().into(),
             peer: service.peer().clone(),
             calls,
+            admission: Admission::new(config, wire.carrier()),
+            spend,
+            limit: Duration::from_millis(config.timeout_ms),
             closed: CancellationToken::new(),
             runtime: Handle::current(),
             wire,

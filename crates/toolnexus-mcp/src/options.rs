@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
-use crate::{McpEra, McpStatus};
+use crate::{McpEra, McpStatus, Reserve};
 
 /// Told of each server the moment it is connected, failed or found disabled.
 pub type OnServer = Arc<dyn Fn(McpServerEvent) + Send + Sync>;
@@ -37,6 +37,9 @@ pub struct LoadMcpOptions {
     /// The protocol era of servers whose entry does not say. `None`: found out for remote servers,
     /// `legacy` for child processes.
     pub era: Option<McpEra>,
+    /// Asked once per call of a priced tool whether it may be paid. `None`, or no reservation: the call
+    /// fails without being sent.
+    pub reserve: Option<Reserve>,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -48,6 +51,7 @@ impl std::fmt::Debug for LoadMcpOptions {
             .field("on_server", &self.on_server.is_some())
             .field("wait_for", &self.wait_for.is_some())
             .field("era", &self.era)
+            .field("reserve", &self.reserve.is_some())
             .field("default_inherit_env", &self.default_inherit_env)
             .finish()
     }

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use rmcp::model::NumberOrString;
 use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientRequest, RequestId, RequestMetaObject,
+    CancelledNotification, CancelledNotificationParam, ClientNotification, ClientRequest, RequestId,
+    RequestMetaObject,
 };
 use rmcp::service::PeerRequestOptions;
 use tokio::time::{Instant, sleep_until};
 use toolnexus_core::ToolContext;
 use tracing::{Span, field};
 
+use crate::admission::Slot;
 use crate::failure::{Fault, McpFailureKind, McpPhase};
 use crate::live::Live;
 use crate::wire;
@@ -37,7 +39,8 @@ pub(crate) struct Limits {
     pub(crate) total: Option<Duration>,
 }
 
-/// Sends a request and gives the raw JSON of its result.
+/// Sends a request once it is admitted and paid, and gives the raw JSON of its result. Its time runs
+/// from here: waiting for a slot counts.
 ///
 /// Time limits are kept here and not by rmcp, which awaits the writing of a cancel notice before it
 /// reports a timeout and would wait for ever on a full pipe. Dropping the future withdraws the
@@ -45,7 +48,7 @@ pub(crate) struct Limits {
 /// reporter.
 pub(crate) async fn request(
     live: &Live,
-    request: ClientRequest,
+    mut request: ClientRequest,
     meta: Option<RequestMetaObject>,
     limits: Limits,
     context: Option<&ToolContext>,
@@ -53,6 +56,10 @@ pub(crate) async fn request(
     if let Some(fault) = live.ended() {
         return Err(fault);
     }
+    if context.is_some_and(|context| context.cancel.is_cancelled()) {
+        return Err(Fault::new(McpFailureKind::Cancelled));
+    }
+    let toll = live.spend.toll(&request, context)?;
     let started = Instant::now();
     let end = limits.total.and_then(|total| started.checked_add(total));
     let deadline = |last: Instant| {
@@ -68,6 +75,25 @@ pub(crate) async fn request(
     let timer = timer(deadline(started), started);
     tokio::pin!(cancelled, timer);
 
+    let slot = match live.admission.admit_at_once() {
+        Some(slot) => slot,
+        None => {
+            let slot = tokio::select! {
+                biased;
+                () = &mut cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
+                () = live.closed.cancelled() => return Err(Fault::closed()),
+                () = &mut timer => return Err(Fault::timeout()),
+                slot = live.admission.admit() => slot?,
+            };
+            if let Some(fault) = live.ended() {
+                return Err(fault);
+            }
+            slot
+        }
+    };
+    toll.pay()?;
+    slot.ride(&mut request);
+
     let mut options = PeerRequestOptions::no_options();
     options.meta = meta;
     let handle = tokio::select! {
@@ -82,11 +108,11 @@ pub(crate) async fn request(
     };
 
     let request_id = handle.id.clone();
-    let mut open = OpenRequest { live, id: Some(handle.id) };
+    let mut open = OpenRequest { live, id: Some(handle.id), slot };
     let call = match handle.progress_token.0 {
         NumberOrString::Number(token) => {
             let reporter = context.map(|context| context.reporter.clone()).unwrap_or_default();
-            Some(live.calls.follow(token, request_id, reporter))
+            Some(live.calls.follow(token, request_id, reporter, started))
         }
         NumberOrString::String(_) => None,
     };
@@ -115,6 +141,31 @@ pub(crate) async fn request(
     }
 }
 
+/// Sends a notification once it is admitted, and waits until the transport is done with it. Nobody
+/// answers it, yet it takes a slot for as long as it is under way, also when it is given up here.
+pub(crate) async fn notify(
+    live: &Live,
+    mut notification: ClientNotification,
+    limit: Duration,
+) -> Result<(), Fault> {
+    let sending = async {
+        let slot = live.admission.admit().await?;
+        if let Some(fault) = live.ended() {
+            return Err(fault);
+        }
+        slot.ride_notification(&mut notification);
+        match live.peer.send_notification(notification).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(live.fault(error).await),
+        }
+    };
+    tokio::select! {
+        biased;
+        () = live.closed.cancelled() => Err(Fault::closed()),
+        sent = tokio::time::timeout(limit, sending) => sent.unwrap_or_else(|_| Err(Fault::timeout())),
+    }
+}
+
 /// A timer for `deadline`; none is so far away that it does not matter.
 fn timer(deadline: Option<Instant>, now: Instant) -> tokio::time::Sleep {
     const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -125,6 +176,7 @@ fn timer(deadline: Option<Instant>, now: Instant) -> tokio::time::Sleep {
 struct OpenRequest<'a> {
     live: &'a Live,
     id: Option<RequestId>,
+    slot: Slot,
 }
 
 impl Drop for OpenRequest<'_> {
@@ -133,12 +185,14 @@ impl Drop for OpenRequest<'_> {
         if self.live.ended().is_some() {
             return;
         }
-        let peer = self.live.peer.clone();
+        let (peer, slot) = (self.live.peer.clone(), std::mem::take(&mut self.slot));
         // In the background: nobody waits for a pipe that takes nothing. The task ends with the
         // connection at the latest.
         self.live.runtime.spawn(async move {
             let params = CancelledNotificationParam::new(Some(id), None);
             let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+            // Nothing takes its place before the server has been told.
+            drop(slot);
         });
     }
 }

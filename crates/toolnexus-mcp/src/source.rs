@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use rmcp::model::{ClientNotification, CustomNotification};
+use serde_json::Value;
 use toolnexus_core::{BoxFuture, SourceHandle, Tool};
 
-use crate::McpStatus;
 use crate::connect::McpServerInfo;
-use crate::failure::{ChildExit, McpFailure, McpPhase};
+use crate::failure::{ChildExit, Fault, McpFailure, McpPhase};
 use crate::live::Live;
+use crate::request;
+use crate::spend::SpendGate;
+use crate::{ConcurrencyPolicy, McpStatus};
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -198,6 +202,32 @@ impl McpConnection {
     /// The server's tools under their final names, in its order; empty unless connected.
     pub fn tools(&self) -> &[Tool] {
         &self.0.tools
+    }
+
+    /// How many requests may be under way at once, and how. `None` unless connected.
+    pub fn concurrency(&self) -> Option<ConcurrencyPolicy> {
+        self.0.live.as_ref().map(|live| live.admission.policy())
+    }
+
+    /// What its tools cost, and the maker of reservations for them. `None` unless connected.
+    pub fn spend_gate(&self) -> Option<&SpendGate> {
+        self.0.live.as_ref().map(|live| &live.spend)
+    }
+
+    /// Sends a notification of your own, and returns when the transport is done with it. It waits for its
+    /// turn like a call does, within the server's `timeout`.
+    ///
+    /// # Errors
+    /// The notification could not be sent. Calls and the connection go on.
+    pub async fn notify(&self, method: &str, params: Option<Value>) -> Result<(), McpFailure> {
+        let Some(live) = &self.0.live else {
+            let not_there = || Fault::closed().at(&self.0.name, McpPhase::Notify, Vec::new());
+            return Err(self.0.error.clone().unwrap_or_else(not_there));
+        };
+        let notification = CustomNotification::new(method, params);
+        request::notify(live, ClientNotification::CustomNotification(notification), live.limit)
+            .await
+            .map_err(|fault| live.failure(fault, McpPhase::Notify))
     }
 
     /// Whether the connection stands at this moment.

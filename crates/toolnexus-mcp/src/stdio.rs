@@ -7,7 +7,7 @@ use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::child::{ChildView, Pipes};
@@ -42,6 +42,8 @@ pub(crate) enum StdioError {
 /// rmcp's transport over a child's pipes.
 pub(crate) struct StdioTransport {
     stdin: Arc<Mutex<ChildStdin>>,
+    /// Ends when the message before is written. Sending is a task each, and tasks have no order.
+    before: oneshot::Receiver<()>,
     lines: Lines<ChildStdout>,
     child: ChildView,
     open: OpenRequests,
@@ -59,6 +61,7 @@ impl StdioTransport {
     ) -> Self {
         StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
+            before: oneshot::channel().1,
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
             open: OpenRequests::new(calls),
@@ -87,9 +90,14 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
+        let (written, next) = oneshot::channel::<()>();
+        let before = std::mem::replace(&mut self.before, next);
         async move {
+            let _written = written;
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
             line.push(b'\n');
+            // Nobody sends anything: the other end is dropped.
+            let _ = before.await;
             let mut stdin = stdin.lock().await;
             stdin.write_all(&line).await.map_err(|_| StdioError::Write)
         }

@@ -437,7 +437,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_is_noted_and_not_passed_on() {
         let calls = Arc::new(CallsInFlight::default());
-        let call = calls.follow(4, RequestId::Number(1), Reporter::default());
+        let call = calls.follow(4, RequestId::Number(1), Reporter::default(), tokio::time::Instant::now());
         let before = call.last();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         for token in ["4", "\"4\""] {

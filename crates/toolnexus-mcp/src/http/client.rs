@@ -18,6 +18,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::events::{Events, RawEvents, events};
 use super::{HttpFault, HttpLink, Start, body, fault_of, refused};
+use crate::admission::Slot;
 use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
@@ -47,6 +48,8 @@ struct Inner {
     headers: HeaderMap,
     calls: Arc<CallsInFlight>,
     link: HttpLink,
+    /// How long the exchange of a notification may take. A request's is ended by whoever asked.
+    limit: Duration,
     _token: TaskTrackerToken,
 }
 
@@ -74,7 +77,8 @@ impl HttpClient {
             value.set_sensitive(true);
             headers.insert(HeaderName::try_from(name).map_err(|_| invalid())?, value);
         }
-        Ok(HttpClient(Arc::new(Inner { http, headers, calls, link, _token: token })))
+        let limit = Duration::from_millis(config.timeout_ms);
+        Ok(HttpClient(Arc::new(Inner { http, headers, calls, link, limit, _token: token })))
     }
 
     fn request(
@@ -110,7 +114,18 @@ impl HttpClient {
     ) -> Answer {
         let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
             if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
-        let answer = self.guarded(self.exchange(uri, message, session, added)).await;
+        let limit = matches!(message, ClientJsonRpcMessage::Notification(_)).then_some(self.0.limit);
+        let exchange = self.exchange(uri, message, session, added);
+        let answer = self.guarded(async {
+            match limit {
+                None => exchange.await,
+                Some(limit) => {
+                    let done = tokio::time::timeout(limit, exchange).await;
+                    done.unwrap_or_else(|_| Err(client_error(Fault::timeout())))
+                }
+            }
+        });
+        let answer = answer.await;
         if let (true, Err(error)) = (ends_handshake, &answer) {
             self.0.link.keep_handshake_fault(self.0.link.fault(error));
         }
@@ -153,12 +168,15 @@ impl HttpClient {
     /// The response to a request, by its kind.
     async fn answer(&self, response: reqwest::Response, asked: Asked, with_session: bool) -> Answer {
         let issued = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if asked.initialize && issued.is_some() {
+            self.0.link.session.store(true, Ordering::Relaxed);
+        }
         let media_type = body::media_type(&response);
         if media_type == EVENT_STREAM {
-            let Asked { id, initialize } = asked;
+            let Asked { id, initialize, slot } = asked;
             if !initialize {
                 let abort = self.0.link.abort.clone();
-                let events = events(response, Some(id), Arc::clone(&self.0.calls), abort);
+                let events = events(response, Some(id), Arc::clone(&self.0.calls), abort, slot);
                 return Ok(StreamableHttpPostResponse::Sse(events, issued));
             }
             let answer = self.first_answer(response, &id).await.map_err(client_error)?;
@@ -185,7 +203,7 @@ impl HttpClient {
         response: reqwest::Response,
         id: &RequestId,
     ) -> Result<ServerJsonRpcMessage, Fault> {
-        let asked = Asked { id: id.clone(), initialize: true };
+        let asked = Asked { id: id.clone(), initialize: true, slot: Slot::default() };
         let mut events = super::events::raw(response);
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| super::events::fault(&error))?;
@@ -227,7 +245,7 @@ impl HttpClient {
             // Any refusal means the same here: there is no such stream, and asking again is no use.
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.abort.clone()))
+        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.abort.clone(), Slot::default()))
     }
 }
 
@@ -341,17 +359,18 @@ fn is_other_transport(response: &reqwest::Response) -> bool {
     }
 }
 
-/// A request in a POST: its id, and whether it is the handshake.
+/// A request in a POST: its id, whether it is the handshake, and the slot it takes.
 struct Asked {
     id: RequestId,
     initialize: bool,
+    slot: Slot,
 }
 
 impl Asked {
     fn of(message: &ClientJsonRpcMessage) -> Option<Self> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
         let initialize = matches!(request.request, ClientRequest::InitializeRequest(_));
-        Some(Asked { id: request.id.clone(), initialize })
+        Some(Asked { id: request.id.clone(), initialize, slot: Slot::of(message) })
     }
 }
 
