@@ -336,10 +336,12 @@ impl HttpClient {
             .header(CONTENT_TYPE, JSON)
             .body(body)
             .send();
+        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
         let response = tokio::select! {
             biased;
             () = self.0.link.abort.cancelled() => return Err(Fault::closed()),
             response = request => response.map_err(|error| fault_of(&error))?,
+            () = tokio::time::sleep(self.0.limit), if !is_request => return Err(Fault::timeout()),
         };
         if response.status().is_success() { Ok(()) } else { Err(refused(response.status())) }
     }
