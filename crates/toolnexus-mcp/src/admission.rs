@@ -4,7 +4,7 @@
 //! arrival; when too many wait already it is refused as busy. The time of a request runs from the
 //! moment it asks for a slot.
 //!
-//! A [`Slot`] is not given back by the caller, it *ends*: the caller holds it, and so does everything
+//! A [`AdmissionSlot`] is not given back by the caller, it *ends*: the caller holds it, and so does everything
 //! in the transport that still works on the request, since it travels with the message. When a call
 //! times out or is dropped, the slot lives on with the notice that withdraws it, with the exchange in
 //! flight and with the stream that was to bring the answer; the next request is admitted once the
@@ -81,11 +81,11 @@ impl Admission {
     }
 
     /// A slot, if one is free and nobody waits.
-    pub(crate) fn admit_at_once(&self) -> Option<Slot> {
+    pub(crate) fn admit_at_once(&self) -> Option<AdmissionSlot> {
         match &self.slots {
-            None => Some(Slot::default()),
+            None => Some(AdmissionSlot::default()),
             // A freed slot goes to whoever waits first, so none is free while anybody waits.
-            Some(slots) => Arc::clone(slots).try_acquire_owned().ok().map(Slot::of_permit),
+            Some(slots) => Arc::clone(slots).try_acquire_owned().ok().map(AdmissionSlot::of_permit),
         }
     }
 
@@ -93,15 +93,15 @@ impl Admission {
     ///
     /// # Errors
     /// [`McpFailureKind::Busy`], at once, when as many wait as may.
-    pub(crate) async fn admit(&self) -> Result<Slot, Fault> {
+    pub(crate) async fn admit(&self) -> Result<AdmissionSlot, Fault> {
         if let Some(slot) = self.admit_at_once() {
             return Ok(slot);
         }
-        let Some(slots) = &self.slots else { return Ok(Slot::default()) };
+        let Some(slots) = &self.slots else { return Ok(AdmissionSlot::default()) };
         let _place = Place::take(&self.waiting, self.queue)?;
         // Nobody closes it.
         let permit = Arc::clone(slots).acquire_owned().await.map_err(|_| Fault::closed())?;
-        Ok(Slot::of_permit(permit))
+        Ok(AdmissionSlot::of_permit(permit))
     }
 }
 
@@ -126,11 +126,11 @@ impl Drop for Place<'_> {
 
 /// A slot that is taken for as long as a clone of it lives. The default takes none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Slot(Option<Arc<OwnedSemaphorePermit>>);
+pub(crate) struct AdmissionSlot(Option<Arc<OwnedSemaphorePermit>>);
 
-impl Slot {
+impl AdmissionSlot {
     fn of_permit(permit: OwnedSemaphorePermit) -> Self {
-        Slot(Some(Arc::new(permit)))
+        AdmissionSlot(Some(Arc::new(permit)))
     }
 
     /// Lets the slot travel with a request.
@@ -152,9 +152,9 @@ impl Slot {
         let extensions = match message {
             ClientJsonRpcMessage::Request(request) => request.request.extensions(),
             ClientJsonRpcMessage::Notification(notification) => notification.notification.extensions(),
-            _ => return Slot::default(),
+            _ => return AdmissionSlot::default(),
         };
-        extensions.get::<Slot>().cloned().unwrap_or_default()
+        extensions.get::<AdmissionSlot>().cloned().unwrap_or_default()
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
 
     /// How many requests an idle connection takes at once, up to 100.
     fn at_once(admission: &Admission) -> usize {
-        let taken: Vec<Slot> = (0..100).map_while(|_| admission.admit_at_once()).collect();
+        let taken: Vec<AdmissionSlot> = (0..100).map_while(|_| admission.admit_at_once()).collect();
         taken.len()
     }
 
@@ -267,9 +267,9 @@ mod tests {
         #[test]
         fn the_queue_is_fair(pool in 1_usize..4, queue in 0_usize..5, events in prop::collection::vec(happens(), 0..40)) {
             let admission = Admission::new(&server(Some(Pooled), Some(pool), Some(queue)), Http);
-            type Asking<'a> = Pin<Box<dyn Future<Output = Result<Slot, Fault>> + 'a>>;
+            type Asking<'a> = Pin<Box<dyn Future<Output = Result<AdmissionSlot, Fault>> + 'a>>;
             let mut waiting: VecDeque<Asking<'_>> = VecDeque::new();
-            let mut inside: Vec<Slot> = Vec::new();
+            let mut inside: Vec<AdmissionSlot> = Vec::new();
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             for event in events {
                 match event {

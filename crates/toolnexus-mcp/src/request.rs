@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use toolnexus_core::ToolContext;
 use tracing::{Span, field};
 
-use crate::admission::Slot;
+use crate::admission::AdmissionSlot;
 use crate::failure::{Fault, McpFailureKind, McpPhase};
 use crate::live::Live;
 use crate::wire;
@@ -176,7 +176,7 @@ fn timer(deadline: Option<Instant>, now: Instant) -> tokio::time::Sleep {
 struct OpenRequest<'a> {
     live: &'a Live,
     id: Option<RequestId>,
-    slot: Slot,
+    slot: AdmissionSlot,
 }
 
 impl Drop for OpenRequest<'_> {

@@ -64,9 +64,12 @@ fn unpaid(name: &str) -> String {
     format!("tool \"docs_{name}\" is priced; no spend reservation was made")
 }
 
+/// What a hook was asked: server, tool and price.
+type Asked = Arc<Mutex<Vec<(String, String, f64)>>>;
+
 /// A hook that pays for everything and notes what it was asked.
-fn generous() -> (Reserve, Arc<Mutex<Vec<(String, String, f64)>>>) {
-    let asked: Arc<Mutex<Vec<(String, String, f64)>>> = Arc::default();
+fn generous() -> (Reserve, Asked) {
+    let asked = Asked::default();
     let noted = Arc::clone(&asked);
     let reserve: Reserve = Arc::new(move |call: PricedCall| {
         noted.lock().unwrap().push((call.server.clone(), call.tool.clone(), call.price));

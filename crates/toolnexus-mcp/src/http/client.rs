@@ -18,7 +18,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::events::{Events, RawEvents, events};
 use super::{HttpFault, HttpLink, Start, body, fault_of, refused};
-use crate::admission::Slot;
+use crate::admission::AdmissionSlot;
 use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
@@ -203,7 +203,7 @@ impl HttpClient {
         response: reqwest::Response,
         id: &RequestId,
     ) -> Result<ServerJsonRpcMessage, Fault> {
-        let asked = Asked { id: id.clone(), initialize: true, slot: Slot::default() };
+        let asked = Asked { id: id.clone(), initialize: true, slot: AdmissionSlot::default() };
         let mut events = super::events::raw(response);
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| super::events::fault(&error))?;
@@ -245,7 +245,13 @@ impl HttpClient {
             // Any refusal means the same here: there is no such stream, and asking again is no use.
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.abort.clone(), Slot::default()))
+        Ok(events(
+            response,
+            None,
+            Arc::clone(&self.0.calls),
+            self.0.link.abort.clone(),
+            AdmissionSlot::default(),
+        ))
     }
 }
 
@@ -365,14 +371,14 @@ fn is_other_transport(response: &reqwest::Response) -> bool {
 struct Asked {
     id: RequestId,
     initialize: bool,
-    slot: Slot,
+    slot: AdmissionSlot,
 }
 
 impl Asked {
     fn of(message: &ClientJsonRpcMessage) -> Option<Self> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
         let initialize = matches!(request.request, ClientRequest::InitializeRequest(_));
-        Some(Asked { id: request.id.clone(), initialize, slot: Slot::of(message) })
+        Some(Asked { id: request.id.clone(), initialize, slot: AdmissionSlot::of(message) })
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::utf8::Utf8Repair;
 use super::{HttpFault, MAX_MESSAGE_BYTES, fault_of};
-use crate::admission::Slot;
+use crate::admission::AdmissionSlot;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
 use crate::wire::{self, Spoiled};
@@ -30,7 +30,7 @@ pub(super) fn events(
     request: Option<RequestId>,
     calls: Arc<CallsInFlight>,
     abort: CancellationToken,
-    slot: Slot,
+    slot: AdmissionSlot,
 ) -> Events {
     let events = raw(response).map(move |event| {
         let _held = &slot;
