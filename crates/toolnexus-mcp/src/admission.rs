@@ -27,30 +27,9 @@ const DEFAULT_POOL: usize = 8;
 /// How many requests wait when nothing says otherwise.
 const DEFAULT_QUEUE: usize = 64;
 
-/// What a connection's policy depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carrier {
-    /// One pipe for everything.
-    Stdio,
-    /// HTTP in an era without sessions, or from a server that issued none.
-    Http,
-    /// HTTP with a session id.
-    HttpSession,
-}
-
-/// The policy of a connection whose entry names none.
-pub(crate) fn default_policy(carrier: Carrier) -> ConcurrencyPolicy {
-    match carrier {
-        // Many servers keep one state a session and expect one request at a time in it.
-        Carrier::HttpSession => ConcurrencyPolicy::Serialized,
-        Carrier::Stdio | Carrier::Http => ConcurrencyPolicy::Stateless,
-    }
-}
-
 /// The slots of one connection and the queue for them.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    policy: ConcurrencyPolicy,
     /// `None`: as many as there are.
     slots: Option<Arc<Semaphore>>,
     waiting: AtomicUsize,
@@ -58,26 +37,20 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(config: &McpServerConfig, carrier: Carrier) -> Self {
-        let policy = config.concurrency.unwrap_or_else(|| default_policy(carrier));
+    /// `pipe`: whether everything goes through one pipe, which has no exchanges to run out of.
+    pub(crate) fn new(policy: ConcurrencyPolicy, pipe: bool, config: &McpServerConfig) -> Self {
         // A pool of nothing would wait for ever.
         let pool = config.pool_size.filter(|size| *size > 0);
         let slots = match policy {
             ConcurrencyPolicy::Serialized => Some(1),
-            _ if carrier == Carrier::Stdio => pool,
-            _ => Some(pool.unwrap_or(DEFAULT_POOL)),
+            ConcurrencyPolicy::Stateless | ConcurrencyPolicy::Pooled if pipe => pool,
+            ConcurrencyPolicy::Stateless | ConcurrencyPolicy::Pooled => Some(pool.unwrap_or(DEFAULT_POOL)),
         };
         Admission {
-            policy,
             slots: slots.map(|slots| Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS)))),
             waiting: AtomicUsize::new(0),
             queue: config.queue_limit.unwrap_or(DEFAULT_QUEUE),
         }
-    }
-
-    /// The policy in force.
-    pub(crate) fn policy(&self) -> ConcurrencyPolicy {
-        self.policy
     }
 
     /// A slot, if one is free and nobody waits.
@@ -168,15 +141,14 @@ mod tests {
     use std::pin::Pin;
     use std::task::Poll;
 
-    use Carrier::{Http, HttpSession, Stdio};
     use ConcurrencyPolicy::{Pooled, Serialized, Stateless};
 
-    fn server(
-        policy: Option<ConcurrencyPolicy>,
-        pool: Option<usize>,
-        queue: Option<usize>,
-    ) -> McpServerConfig {
-        McpServerConfig { concurrency: policy, pool_size: pool, queue_limit: queue, ..Default::default() }
+    fn admission(
+        policy: ConcurrencyPolicy,
+        pool_size: Option<usize>,
+        queue_limit: Option<usize>,
+    ) -> Admission {
+        Admission::new(policy, false, &McpServerConfig { pool_size, queue_limit, ..Default::default() })
     }
 
     /// How many requests an idle connection takes at once, up to 100.
@@ -185,29 +157,23 @@ mod tests {
         taken.len()
     }
 
-    // MCP-134, MCP-135: every policy on every carrier
+    // MCP-135: how many each policy lets in, through a pipe and over exchanges
     #[test]
     fn policies_and_their_sizes() {
         let all = 100;
-        for (carrier, configured, pool, policy, size) in [
-            (Stdio, None, None, Stateless, all),
-            (Stdio, None, Some(3), Stateless, 3),
-            (Stdio, Some(Pooled), None, Pooled, all),
-            (Stdio, Some(Pooled), Some(2), Pooled, 2),
-            (Stdio, Some(Serialized), Some(5), Serialized, 1),
-            (Http, None, None, Stateless, 8),
-            (Http, None, Some(20), Stateless, 20),
-            (Http, Some(Pooled), None, Pooled, 8),
-            (Http, Some(Serialized), None, Serialized, 1),
-            (HttpSession, None, None, Serialized, 1),
-            (HttpSession, None, Some(4), Serialized, 1),
-            (HttpSession, Some(Stateless), None, Stateless, 8),
-            (HttpSession, Some(Pooled), Some(4), Pooled, 4),
-            (HttpSession, Some(Pooled), Some(0), Pooled, 8),
+        for (policy, pool_size, through_pipe, over_exchanges) in [
+            (Stateless, None, all, 8),
+            (Stateless, Some(3), 3, 3),
+            (Stateless, Some(20), 20, 20),
+            (Pooled, None, all, 8),
+            (Pooled, Some(2), 2, 2),
+            (Pooled, Some(0), all, 8),
+            (Serialized, None, 1, 1),
+            (Serialized, Some(5), 1, 1),
         ] {
-            let admission = Admission::new(&server(configured, pool, None), carrier);
-            let case = format!("{carrier:?}, {configured:?}, {pool:?}");
-            assert_eq!((admission.policy(), at_once(&admission)), (policy, size), "{case}");
+            let config = McpServerConfig { pool_size, ..Default::default() };
+            let sizes = [true, false].map(|pipe| at_once(&Admission::new(policy, pipe, &config)));
+            assert_eq!(sizes, [through_pipe, over_exchanges], "{policy:?}, {pool_size:?}");
         }
     }
 
@@ -215,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn a_queue_has_an_end() {
         for (configured, length) in [(None, 64), (Some(2), 2), (Some(0), 0)] {
-            let admission = Admission::new(&server(Some(Serialized), None, configured), Http);
+            let admission = admission(Serialized, None, configured);
             let first = admission.admit().await.unwrap();
             let mut waiting: Vec<_> = (0..length).map(|_| Box::pin(admission.admit())).collect();
             for wait in &mut waiting {
@@ -236,7 +202,7 @@ mod tests {
     // MCP-131: a slot ends with its last holder
     #[tokio::test]
     async fn a_slot_ends_with_its_last_holder() {
-        let admission = Admission::new(&server(None, None, None), HttpSession);
+        let admission = admission(Serialized, None, None);
         let slot = admission.admit().await.unwrap();
         let with_the_transport = slot.clone();
         let mut next = Box::pin(admission.admit());
@@ -266,7 +232,7 @@ mod tests {
         // the order of asking, and no slot is lost
         #[test]
         fn the_queue_is_fair(pool in 1_usize..4, queue in 0_usize..5, events in prop::collection::vec(happens(), 0..40)) {
-            let admission = Admission::new(&server(Some(Pooled), Some(pool), Some(queue)), Http);
+            let admission = admission(Pooled, Some(pool), Some(queue));
             type Asking<'a> = Pin<Box<dyn Future<Output = Result<AdmissionSlot, Fault>> + 'a>>;
             let mut waiting: VecDeque<Asking<'_>> = VecDeque::new();
             let mut inside: Vec<AdmissionSlot> = Vec::new();

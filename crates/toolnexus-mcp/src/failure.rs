@@ -27,6 +27,9 @@ pub enum McpPhase {
     /// Reading a resource.
     #[serde(rename = "resources/read")]
     ReadResource,
+    /// Any other request.
+    #[serde(rename = "request")]
+    Request,
     /// Sending a notification of the host's own.
     #[serde(rename = "notification")]
     Notify,
@@ -44,6 +47,18 @@ impl McpPhase {
             McpPhase::ListResources => "resources/list",
             McpPhase::ReadResource => "resources/read",
             McpPhase::Notify => "notification",
+            McpPhase::Request => "request",
+        }
+    }
+
+    /// The phase of a request of that method.
+    pub(crate) fn of_method(method: &str) -> Self {
+        match method {
+            "tools/list" => McpPhase::ListTools,
+            "tools/call" => McpPhase::CallTool,
+            "resources/list" => McpPhase::ListResources,
+            "resources/read" => McpPhase::ReadResource,
+            _ => McpPhase::Request,
         }
     }
 }
@@ -279,7 +294,7 @@ impl std::fmt::Display for McpFailure {
             (McpFailureKind::PeerEof, Some(ChildExit::Signal(signal))) => {
                 write!(f, "peer-exited (signal {signal})")?;
             }
-            (McpFailureKind::PeerEof, None) => {
+            (McpFailureKind::PeerEof, None) if fault.detail.is_none() => {
                 f.write_str("peer-eof (stdout closed, exit status unknown)")?
             }
             (kind, _) => f.write_str(kind.as_str())?,

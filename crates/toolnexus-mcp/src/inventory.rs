@@ -110,7 +110,7 @@ impl Entry {
         }
         match reach(server, opts, tasks).await {
             Ok(reached) => {
-                reached.live.close().await;
+                reached.slot.close().await;
                 let tools = reached.listed.into_iter().map(|tool| ToolInfo {
                     name: tool.name,
                     description: tool.description,

@@ -8,9 +8,13 @@
 //! Where to look:
 //! * `config`: the document, its entries, headers with placeholders.
 //! * `load`, `connect`, `listing`: from an entry to tools; `inventory` lists without keeping.
-//! * `live`: a connection that stands, and its end; `source`: all of them together.
+//! * `slot`: a server's place, whose session can be replaced; `live`: a session that stands, and its
+//!   end; `source`: all of them together.
+//! * [`transport`]: the seam: what is selected, permitted, shown. `reach` and `era`: which transport and
+//!   which generation of the protocol a remote server speaks.
 //! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
 //! * `admission`, `spend`: what a request waits for before it is sent, and what it has to pay.
+//! * `param_headers`: arguments that a modern server wants to see in headers.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
 //! * `failure`: kinds, phases, and how a failure reads.
@@ -20,6 +24,7 @@ mod call;
 mod child;
 mod config;
 mod connect;
+mod era;
 mod failure;
 mod filter;
 mod handler;
@@ -32,11 +37,15 @@ mod load;
 mod naming;
 mod open;
 mod options;
+mod param_headers;
+mod reach;
 mod request;
 mod result;
+mod slot;
 mod source;
 mod spend;
 mod stdio;
+pub mod transport;
 mod wire;
 
 pub use config::{

@@ -11,8 +11,8 @@ use toolnexus_core::ToolHints;
 use tracing::{Instrument as _, warn};
 
 use crate::failure::{Fault, McpFailureKind, McpPhase};
-use crate::live::Live;
-use crate::request::{Limits, request, span};
+use crate::request::{Limits, span};
+use crate::slot::Slot;
 
 /// Pages of one listing.
 const MAX_PAGES: usize = 1000;
@@ -31,22 +31,18 @@ pub(crate) struct ListedTool {
 }
 
 /// Every tool of the server, in its order. Each page has the whole `limit`.
-pub(crate) async fn list_tools(
-    live: &Live,
-    limit: Duration,
-    declares_tools: bool,
-) -> Result<Vec<ListedTool>, Fault> {
+pub(crate) async fn list_tools(slot: &Slot, limit: Duration) -> Result<Vec<ListedTool>, Fault> {
     let mut pages = Pages::default();
     let mut tools = Vec::new();
     let mut cursor = None;
     loop {
-        let page = match fetch(live, cursor, limit).await {
-            Err(fault) if fault.rpc_code == Some(METHOD_NOT_FOUND) && !declares_tools => {
+        let page = match fetch(slot, cursor, limit).await {
+            Err(fault) if fault.rpc_code == Some(METHOD_NOT_FOUND) && !declares_tools(slot) => {
                 return Ok(Vec::new());
             }
             page => page?,
         };
-        tools.extend(page.tools.into_iter().filter_map(|entry| listed(entry, &live.server)));
+        tools.extend(page.tools.into_iter().filter_map(|entry| listed(entry, &slot.server)));
         cursor = pages.next(page.next)?;
         if cursor.is_none() {
             return Ok(tools);
@@ -54,13 +50,18 @@ pub(crate) async fn list_tools(
     }
 }
 
+/// Whether the server that answers here says that it has tools.
+fn declares_tools(slot: &Slot) -> bool {
+    slot.current().is_some_and(|live| live.facts.declares_tools)
+}
+
 /// One page.
-async fn fetch(live: &Live, cursor: Option<String>, limit: Duration) -> Result<Page, Fault> {
-    let span = span(&live.server, McpPhase::ListTools, None);
+async fn fetch(slot: &Slot, cursor: Option<String>, limit: Duration) -> Result<Page, Fault> {
+    let span = span(&slot.server, McpPhase::ListTools, None);
     let params = PaginatedRequestParams::default().with_cursor(cursor);
     let list = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
     let limits = Limits { idle: limit, total: Some(limit) };
-    let page = request(live, list, None, limits, None).instrument(span.clone()).await;
+    let page = slot.request(list, None, limits, None).instrument(span.clone()).await;
     page.and_then(|raw| Page::read(&raw).ok_or_else(Fault::malformed)).inspect_err(|fault| {
         span.record("error.type", fault.kind.as_str());
     })

@@ -13,15 +13,17 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::{Admission, Carrier};
+use crate::admission::Admission;
 use crate::child::{ChildProcess, ChildView};
 use crate::config::McpServerConfig;
-use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
+use crate::connect::McpServerInfo;
+use crate::era::{self, Address, Seen, Verdict, verdicts};
+use crate::failure::{ChildExit, Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
 use crate::in_flight::CallsInFlight;
-use crate::spend::SpendGate;
 use crate::stdio::{Down, StdioError};
+use crate::transport::Session;
 use crate::wire;
 
 /// How long closing one connection may take: the goodbye to a session, mostly.
@@ -41,6 +43,13 @@ pub(crate) enum Wire {
     },
     /// An HTTP endpoint.
     Http(HttpLink),
+    /// A wire of the host's own.
+    Foreign {
+        /// Why it is gone.
+        down: Down,
+        /// Ends it.
+        cut: CancellationToken,
+    },
 }
 
 impl Wire {
@@ -49,13 +58,14 @@ impl Wire {
         match self {
             Wire::Stdio { child, .. } => child.kill(),
             Wire::Http(link) => link.abort(),
+            Wire::Foreign { cut, .. } => cut.cancel(),
         }
     }
 
     fn child(&self) -> Option<ChildView> {
         match self {
             Wire::Stdio { child, .. } => Some(child.view()),
-            Wire::Http(_) => None,
+            Wire::Http(_) | Wire::Foreign { .. } => None,
         }
     }
 
@@ -64,13 +74,9 @@ impl Wire {
         self.child().map(|child| child.stderr()).unwrap_or_default()
     }
 
-    /// What the default policy of the connection goes by.
-    pub(crate) fn carrier(&self) -> Carrier {
-        match self {
-            Wire::Stdio { .. } => Carrier::Stdio,
-            Wire::Http(link) if link.has_session() => Carrier::HttpSession,
-            Wire::Http(_) => Carrier::Http,
-        }
+    /// Whether everything goes through one pipe.
+    fn is_pipe(&self) -> bool {
+        !matches!(self, Wire::Http(_))
     }
 
     /// How a child ended.
@@ -86,7 +92,23 @@ impl Wire {
                 None => child.view().last_words().await,
             },
             Wire::Http(link) => link.stream_ended(),
+            Wire::Foreign { down, .. } => {
+                down.get().cloned().unwrap_or_else(|| Fault::transport("stream-failed"))
+            }
         }
+    }
+
+    /// What was seen of the answer to the beginning of the session.
+    pub(crate) fn seen(&self) -> Seen {
+        match self {
+            Wire::Http(link) => link.seen(),
+            _ => Seen::default(),
+        }
+    }
+
+    /// Whether calls must not overlap unless the entry says otherwise.
+    pub(crate) fn is_serialized(&self) -> bool {
+        matches!(self, Wire::Http(link) if link.has_session())
     }
 
     /// What an error from sending means.
@@ -119,6 +141,10 @@ impl Wire {
                 Fault::rpc(error.code.0.into(), error.message.into_owned())
             }
             ClientInitializeError::ExpectedInitResult(Some(result)) => spoiled(result),
+            ClientInitializeError::NoCompatibleProtocolVersion { .. } => match self.seen().code {
+                Some(code) => Fault::rpc(code, String::new()),
+                None => Fault::with_detail(McpFailureKind::MalformedBody, "unsupported protocol version"),
+            },
             _ => Fault::malformed(),
         }
     }
@@ -134,15 +160,31 @@ fn spoiled(result: ServerResult) -> Fault {
     wire::raw_result(result).err().unwrap_or_else(Fault::malformed)
 }
 
-/// A connection after its handshake. Dropping it ends it without a goodbye.
+/// What a server told of itself when it was greeted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) info: McpServerInfo,
+    pub(crate) protocol_version: String,
+    pub(crate) declares_tools: bool,
+}
+
+/// How a session has begun.
+pub(crate) struct Begun {
+    pub(crate) facts: Facts,
+    pub(crate) session: Session,
+    pub(crate) judged: Option<Address>,
+}
+
+/// A session that stands. Dropping it ends it without a goodbye.
 pub(crate) struct Live {
     pub(crate) server: Arc<str>,
+    pub(crate) facts: Facts,
+    pub(crate) session: Session,
+    /// Whose era was found out, where a refusal may show that it is another now.
+    judged: Option<Address>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
     pub(crate) admission: Admission,
-    pub(crate) spend: SpendGate,
-    /// The limit of what has none of its own.
-    pub(crate) limit: Duration,
     pub(crate) closed: CancellationToken,
     pub(crate) runtime: Handle,
     pub(crate) wire: Wire,
@@ -153,7 +195,7 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(
         config: &McpServerConfig,
-        spend: SpendGate,
+        begun: Begun,
         service: RunningService<RoleClient, Handler>,
         calls: Arc<CallsInFlight>,
         wire: Wire,
@@ -161,11 +203,12 @@ impl Live {
     ) -> Self {
         Live {
             server: config.name.as_str().into(),
+            facts: begun.facts,
+            judged: begun.judged,
+            admission: Admission::new(begun.session.concurrency, wire.is_pipe(), config),
+            session: begun.session,
             peer: service.peer().clone(),
             calls,
-            admission: Admission::new(config, wire.carrier()),
-            spend,
-            limit: Duration::from_millis(config.timeout_ms),
             closed: CancellationToken::new(),
             runtime: Handle::current(),
             wire,
@@ -180,9 +223,24 @@ impl Live {
             return Some(Fault::closed());
         }
         match &self.wire {
-            Wire::Stdio { down, .. } => down.get().cloned(),
+            Wire::Stdio { down, .. } | Wire::Foreign { down, .. } => down.get().cloned(),
             Wire::Http(link) => self.peer.is_transport_closed().then(|| link.stream_ended()),
         }
+    }
+
+    /// Whether a refusal may show that the server is of another era than was found out.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judged.is_some()
+    }
+
+    /// Whether a request's fault shows that; the verdict is forgotten then.
+    pub(crate) fn unlearn(&self, fault: &Fault) -> bool {
+        let Some(address) = &self.judged else { return false };
+        let contradicted = era::contradicts(Verdict::Modern, fault, Seen::default(), false);
+        if contradicted {
+            verdicts().forget(address);
+        }
+        contradicted
     }
 
     /// What an error of a request means.

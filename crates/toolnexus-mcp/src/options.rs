@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
+use crate::transport::{Permit, SpecSource};
 use crate::{McpEra, McpStatus, Reserve};
 
 /// Told of each server the moment it is connected, failed or found disabled.
@@ -40,6 +41,11 @@ pub struct LoadMcpOptions {
     /// Asked once per call of a priced tool whether it may be paid. `None`, or no reservation: the call
     /// fails without being sent.
     pub reserve: Option<Reserve>,
+    /// Decides on servers that are not the user's own. `None`: those are refused.
+    pub permit: Option<Permit>,
+    /// Where the document comes from. Default: the user. A server's own
+    /// [`source`](crate::McpServerConfig::source) goes before it.
+    pub source: SpecSource,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -52,6 +58,8 @@ impl std::fmt::Debug for LoadMcpOptions {
             .field("wait_for", &self.wait_for.is_some())
             .field("era", &self.era)
             .field("reserve", &self.reserve.is_some())
+            .field("permit", &self.permit.is_some())
+            .field("source", &self.source)
             .field("default_inherit_env", &self.default_inherit_env)
             .finish()
     }

@@ -16,6 +16,7 @@ use tracing::{Span, field};
 use crate::admission::AdmissionSlot;
 use crate::failure::{Fault, McpFailureKind, McpPhase};
 use crate::live::Live;
+use crate::spend::Toll;
 use crate::wire;
 
 /// The span of a request, named and described as OpenTelemetry has it; no payloads.
@@ -52,6 +53,7 @@ pub(crate) async fn request(
     meta: Option<RequestMetaObject>,
     limits: Limits,
     context: Option<&ToolContext>,
+    toll: Toll,
 ) -> Result<String, Fault> {
     if let Some(fault) = live.ended() {
         return Err(fault);
@@ -59,7 +61,6 @@ pub(crate) async fn request(
     if context.is_some_and(|context| context.cancel.is_cancelled()) {
         return Err(Fault::new(McpFailureKind::Cancelled));
     }
-    let toll = live.spend.toll(&request, context)?;
     let started = Instant::now();
     let end = limits.total.and_then(|total| started.checked_add(total));
     let deadline = |last: Instant| {

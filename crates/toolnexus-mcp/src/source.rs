@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use rmcp::model::{ClientNotification, CustomNotification};
-use serde_json::Value;
 use toolnexus_core::{BoxFuture, SourceHandle, Tool};
+use tracing::warn;
 
-use crate::connect::McpServerInfo;
-use crate::failure::{ChildExit, Fault, McpFailure, McpPhase};
-use crate::live::Live;
-use crate::request;
+use crate::McpStatus;
+use crate::connect::{McpServerInfo, Unreached};
+use crate::failure::{ChildExit, McpFailure, McpPhase};
+use crate::live::{Facts, Live};
+use crate::slot::Slot;
 use crate::spend::SpendGate;
-use crate::{ConcurrencyPolicy, McpStatus};
+use crate::transport::Session;
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -95,14 +95,13 @@ struct Record {
     info: Option<McpServerInfo>,
     protocol_version: Option<String>,
     tools: Vec<Tool>,
-    live: Option<Arc<Live>>,
+    slot: Option<Arc<Slot>>,
 }
 
 /// What a connected server brought.
 pub(crate) struct Arrived {
-    pub(crate) live: Arc<Live>,
-    pub(crate) info: McpServerInfo,
-    pub(crate) protocol_version: String,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) facts: Facts,
     pub(crate) tools: Vec<Tool>,
 }
 
@@ -117,11 +116,14 @@ impl McpConnection {
             info: None,
             protocol_version: None,
             tools: Vec::new(),
-            live: None,
+            slot: None,
         }))
     }
 
-    pub(crate) fn failed(error: McpFailure, last_stderr: Vec<String>) -> Self {
+    /// A server that could not be connected; logged.
+    pub(crate) fn unreached(unreached: Unreached) -> Self {
+        let Unreached { failure: error, stderr: last_stderr } = unreached;
+        warn!("[toolnexus] MCP server \"{}\" failed: {error}", error.server());
         McpConnection(Arc::new(Record {
             name: error.server().to_owned(),
             status: McpStatus::Failed,
@@ -131,21 +133,21 @@ impl McpConnection {
             info: None,
             protocol_version: None,
             tools: Vec::new(),
-            live: None,
+            slot: None,
         }))
     }
 
-    pub(crate) fn connected(name: &str, arrived: Arrived) -> Self {
+    pub(crate) fn connected(arrived: Arrived) -> Self {
         McpConnection(Arc::new(Record {
-            name: name.to_owned(),
+            name: arrived.slot.server.to_string(),
             status: McpStatus::Connected,
             phase: McpPhase::ListTools,
             error: None,
             last_stderr: Vec::new(),
-            info: Some(arrived.info),
-            protocol_version: Some(arrived.protocol_version),
+            info: Some(arrived.facts.info),
+            protocol_version: Some(arrived.facts.protocol_version),
             tools: arrived.tools,
-            live: Some(arrived.live),
+            slot: Some(arrived.slot),
         }))
     }
 
@@ -174,7 +176,7 @@ impl McpConnection {
         if let Some(code) = self.0.error.as_ref().and_then(McpFailure::exit_code) {
             return Some(code);
         }
-        match self.0.live.as_ref().and_then(|live| live.wire.exit()) {
+        match self.live().and_then(|live| live.wire.exit()) {
             Some(ChildExit::Code(code)) => Some(code),
             _ => None,
         }
@@ -183,7 +185,7 @@ impl McpConnection {
     /// The last lines that a child wrote to standard error: up to 200 lines and 64 KiB. Empty for
     /// a remote server.
     pub fn stderr(&self) -> Vec<String> {
-        match &self.0.live {
+        match self.live() {
             Some(live) => live.wire.stderr(),
             None => self.0.last_stderr.clone(),
         }
@@ -204,48 +206,43 @@ impl McpConnection {
         &self.0.tools
     }
 
-    /// How many requests may be under way at once, and how. `None` unless connected.
-    pub fn concurrency(&self) -> Option<ConcurrencyPolicy> {
-        self.0.live.as_ref().map(|live| live.admission.policy())
-    }
-
-    /// What its tools cost, and the maker of reservations for them. `None` unless connected.
+    /// What its tools cost, and the maker of reservations for them. `None` when it never had a connection.
     pub fn spend_gate(&self) -> Option<&SpendGate> {
-        self.0.live.as_ref().map(|live| &live.spend)
-    }
-
-    /// Sends a notification of your own, and returns when the transport is done with it. It waits for its
-    /// turn like a call does, within the server's `timeout`.
-    ///
-    /// # Errors
-    /// The notification could not be sent. Calls and the connection go on.
-    pub async fn notify(&self, method: &str, params: Option<Value>) -> Result<(), McpFailure> {
-        let Some(live) = &self.0.live else {
-            let not_there = || Fault::closed().at(&self.0.name, McpPhase::Notify, Vec::new());
-            return Err(self.0.error.clone().unwrap_or_else(not_there));
-        };
-        let notification = CustomNotification::new(method, params);
-        request::notify(live, ClientNotification::CustomNotification(notification), live.limit)
-            .await
-            .map_err(|fault| live.failure(fault, McpPhase::Notify))
+        self.0.slot.as_ref().map(|slot| &slot.spend)
     }
 
     /// Whether the connection stands at this moment.
     pub fn is_connected(&self) -> bool {
-        self.0.live.as_ref().is_some_and(|live| live.ended().is_none())
+        self.0.slot.as_ref().is_some_and(|slot| slot.is_live())
+    }
+
+    /// How the session began, and what it allows: its era, revision and concurrency. `None` when there
+    /// has been none. It changes only with a reconnect.
+    pub fn session(&self) -> Option<Session> {
+        self.live().map(|live| live.session.clone())
+    }
+
+    /// The server's place, if it has one.
+    pub(crate) fn slot(&self) -> Option<&Arc<Slot>> {
+        self.0.slot.as_ref()
+    }
+
+    /// The session that stands, or stood.
+    fn live(&self) -> Option<Arc<Live>> {
+        self.0.slot.as_ref().and_then(|slot| slot.current())
     }
 
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
-        if let Some(live) = &self.0.live {
-            live.cut();
+        if let Some(slot) = &self.0.slot {
+            slot.cut();
         }
     }
 
     /// Ends the connection. See [`McpSource::close`].
     pub async fn close(&self) {
-        if let Some(live) = &self.0.live {
-            live.close().await;
+        if let Some(slot) = &self.0.slot {
+            slot.close().await;
         }
     }
 }

@@ -131,7 +131,7 @@ impl SpendGate {
             (None, None) => None,
         };
         if let Some(reservation) = reservation {
-            context.extensions.insert(Purse { reservation, paid: Arc::default() });
+            reservation.put_into(context);
         }
     }
 
@@ -202,6 +202,11 @@ struct Minted {
 }
 
 impl Reservation {
+    /// Lets one execution pay with it.
+    pub(crate) fn put_into(self, context: &mut ToolContext) {
+        context.extensions.insert(Purse { reservation: self, paid: Arc::default() });
+    }
+
     fn is_good(&self, gate: &SpendGate, tool: &str) -> bool {
         self.is_for(gate, tool) && !self.0.spent.load(Ordering::Acquire)
     }
@@ -237,9 +242,11 @@ impl Purse {
     }
 }
 
-/// What a request owes when it is admitted.
+/// What a request owes when it is admitted. Only a gate can tell.
+#[derive(Clone)]
 pub(crate) struct Toll(Option<Owed>);
 
+#[derive(Clone)]
 struct Owed {
     gate: SpendGate,
     tool: String,

@@ -64,7 +64,7 @@ fn failed(text: &str) -> String {
 }
 
 fn policy(source: &McpSource) -> ConcurrencyPolicy {
-    source.connection("docs").unwrap().concurrency().unwrap()
+    source.connection("docs").unwrap().session().unwrap().concurrency
 }
 
 // MCP-134, MCP-135: over HTTP, what the server shows decides, and the entry overrides

@@ -29,6 +29,7 @@ use support::{noted, servers, stdio, tool, with};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{ToolContext, ToolResult};
+use toolnexus_mcp::transport::SeamError;
 use toolnexus_mcp::{McpConnection, McpFailureKind, McpSource, load_mcp};
 use toolnexus_testkit::mcp::{
     FixtureTool, HttpEffect, HttpFault, HttpOptions, Ledger, McpFixture, McpHttpFixture, Step,
@@ -307,7 +308,7 @@ async fn peer_death(wire: Wire) {
     peer.source.close().await;
     assert_eq!(peer.output("say").await, failed("closed"));
     let closed = peer.connection().notify("notifications/x", None).await.unwrap_err();
-    assert_eq!(closed.kind(), McpFailureKind::Closed);
+    assert_eq!(closed, SeamError::Closed);
 }
 
 // MCP-132
@@ -371,7 +372,8 @@ async fn notification_in_flight(wire: Wire) {
     if wire == Wire::Stdio {
         notified.unwrap();
     } else {
-        assert_eq!(notified.unwrap_err().kind(), McpFailureKind::Timeout);
+        let SeamError::Failed(failure) = notified.unwrap_err() else { panic!("closed") };
+        assert_eq!(failure.kind(), McpFailureKind::Timeout);
         let messages: Vec<Value> = peer.http().requests().into_iter().map(|request| request.json).collect();
         let place = |method: &str| messages.iter().rposition(|message| message["method"] == method);
         assert!(place("notifications/x").is_some());

@@ -16,6 +16,7 @@ use futures::poll;
 use serde_json::{Value, json};
 use support::{servers, tool, with};
 use toolnexus_core::{ToolContext, ToolResult};
+use toolnexus_mcp::transport::{McpRequest, SeamError};
 use toolnexus_mcp::{
     LoadMcpOptions, McpSource, McpStatus, PricedCall, Reservation, Reserve, SpendGate, load_mcp,
     load_mcp_with,
@@ -302,5 +303,33 @@ async fn a_retry_is_paid_already() {
     server.forget_sessions();
     assert_eq!(call(&source, "search", ToolContext::default()).await.output, "found");
     assert_eq!((calls(&server), asked.lock().unwrap().len()), (2, 1));
+    source.close().await;
+}
+
+// MCP-140, MCP-141, MCP-143, cases 71 and 72: no way around it for a host's own requests either
+#[tokio::test]
+async fn requests_by_hand_pay_too() {
+    let server = serve().await;
+    let (reserve, asked) = generous();
+    let source = load(&server, prices(), Some(reserve)).await;
+    let connection = source.connection("docs").unwrap();
+    let call = |tool: &str| McpRequest::new("tools/call").params(json!({"name": tool, "arguments": {}}));
+    let unmetered = |tool: &str| Err(SeamError::UnmeteredCall { tool: tool.to_owned() });
+    let unknown = |tool: &str| Err(SeamError::UnknownPrice { tool: tool.to_owned() });
+
+    assert_eq!(connection.send(call("search")).await, unmetered("search"));
+    let reservation = gate(&source).reserve("search");
+    assert_eq!(connection.send(call("other").reservation(reservation.clone())).await, unknown("other"));
+    assert_eq!(connection.send(McpRequest::new("tools/call")).await, unknown(""));
+    assert_eq!(connection.send(McpRequest::new("tools/call").params(json!({"name": 7}))).await, unknown(""));
+    assert_eq!(calls(&server), 0);
+    let sent = connection.send(call("search").reservation(reservation.clone())).await.unwrap();
+    assert_eq!(sent["content"][0]["text"], "{}");
+    assert_eq!(calls(&server), 1);
+    assert_eq!(connection.send(call("search").reservation(reservation)).await, unmetered("search"));
+    connection.send(call("free")).await.unwrap();
+    // What is no call costs nothing, and the hook is for tools.
+    connection.send(McpRequest::new("ping")).await.unwrap();
+    assert!(asked.lock().unwrap().is_empty());
     source.close().await;
 }

@@ -8,10 +8,9 @@ use futures::stream::BoxStream;
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
-use tokio_util::sync::CancellationToken;
 
 use super::utf8::Utf8Repair;
-use super::{HttpFault, MAX_MESSAGE_BYTES, fault_of};
+use super::{HttpFault, HttpLink, MAX_MESSAGE_BYTES, fault_of};
 use crate::admission::AdmissionSlot;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
@@ -29,13 +28,14 @@ pub(super) fn events(
     response: reqwest::Response,
     request: Option<RequestId>,
     calls: Arc<CallsInFlight>,
-    abort: CancellationToken,
+    link: HttpLink,
     slot: AdmissionSlot,
 ) -> Events {
+    let abort = link.abort.clone();
     let events = raw(response).map(move |event| {
         let _held = &slot;
         match event {
-            Ok(event) => Ok(tapped(event, &calls, request.as_ref())),
+            Ok(event) => Ok(tapped(event, &calls, request.as_ref(), &link)),
             Err(error) => spoiled(&error, request.as_ref()).ok_or(error),
         }
     });
@@ -69,19 +69,32 @@ pub(super) fn fault(error: &SseError) -> Fault {
 
 /// The event with its payload as rmcp shall read it; what nobody waits for loses its payload and
 /// keeps its id.
-fn tapped(mut event: Sse, calls: &CallsInFlight, stream_of: Option<&RequestId>) -> Sse {
+fn tapped(mut event: Sse, calls: &CallsInFlight, stream_of: Option<&RequestId>, link: &HttpLink) -> Sse {
     if !matches!(event.event.as_deref(), None | Some("" | "message")) {
         return event;
     }
     if let Some(data) = event.data.take() {
         let data = wire::readable(data.as_bytes());
-        event.data = match wire::read(&data, calls, stream_of, |_| false) {
-            Some(ServerJsonRpcMessage::Request(_)) => Some(data.into_owned()),
+        event.data = match wire::read(&data, calls, stream_of, |_| None) {
+            Some(ServerJsonRpcMessage::Request(asked)) => {
+                if let Some(method) = method_of(&data) {
+                    link.note_asked(&asked.id, method);
+                }
+                Some(data.into_owned())
+            }
             Some(message) => serde_json::to_string(&message).ok(),
             None => None,
         };
     }
     event
+}
+
+fn method_of(message: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Message {
+        method: String,
+    }
+    serde_json::from_str::<Message>(message).ok().map(|message| message.method)
 }
 
 /// An answer in the place of an event that was too long to read.
@@ -157,9 +170,14 @@ mod tests {
     // MCP-34, MCP-55, MCP-88: what rmcp gets to see
     #[test]
     fn events_are_handed_over_unread() {
-        let calls = CallsInFlight::default();
+        let (calls, link) = (CallsInFlight::default(), HttpLink::default());
         let see = |data: &str| {
-            tapped(Sse { data: Some(data.into()), id: Some("7".into()), ..Default::default() }, &calls, None)
+            tapped(
+                Sse { data: Some(data.into()), id: Some("7".into()), ..Default::default() },
+                &calls,
+                None,
+                &link,
+            )
         };
         let answer = see(r#"{"jsonrpc":"2.0","id":3,"result":{"b":1e2, "a":"\u00e9"}}"#);
         assert_eq!(
@@ -182,6 +200,6 @@ mod tests {
         }
         let endpoint =
             Sse { event: Some("endpoint".into()), data: Some("/messages".into()), ..Default::default() };
-        assert_eq!(tapped(endpoint.clone(), &calls, None).data, endpoint.data);
+        assert_eq!(tapped(endpoint.clone(), &calls, None, &link).data, endpoint.data);
     }
 }
