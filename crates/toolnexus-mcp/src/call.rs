@@ -1,18 +1,18 @@
 //! One `tools/call`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestMetaObject};
 use serde_json::{Map, Value};
 use toolnexus_core::{ToolContext, ToolResult};
 use tracing::Instrument as _;
 
-use crate::failure::{Fault, McpFailureKind, McpPhase};
+use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase};
 use crate::naming::mcp_tool_name;
 use crate::param_headers::ParamMarks;
 use crate::request::{Limits, span};
 use crate::result::tool_result;
+use crate::rounds::{self, Given};
 use crate::slot::Slot;
 
 /// The metadata key under which a call's idempotency key travels.
@@ -55,7 +55,6 @@ impl RemoteTool {
             _ => Map::new(),
         };
         let headers = self.marks.headers(&arguments);
-        let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
         let meta = context.idempotency_key.clone().map(|key| {
             let mut meta = RequestMetaObject::new();
             meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::String(key));
@@ -70,46 +69,40 @@ impl RemoteTool {
                 () = self.slot.spend.fund(&self.name, &mut context) => {}
             }
         }
-        let mut limits = self.limits;
-        if let Some(timeout) = context.timeout_ms {
-            limits.idle = Duration::from_millis(timeout);
-        }
-        let mut call = CallToolRequest::new(params);
-        if let Some(headers) = headers {
-            call.extensions.insert(headers);
-        }
-        let call = ClientRequest::CallToolRequest(call);
-        let raw = self.slot.request(call, meta, limits, Some(&context)).await?;
+        let send = |given: Given, limits| {
+            let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments.clone());
+            params.input_responses = given.responses;
+            params.request_state = given.state;
+            let mut call = CallToolRequest::new(params);
+            if let Some(headers) = headers.clone() {
+                call.extensions.insert(headers);
+            }
+            self.slot.request(ClientRequest::CallToolRequest(call), meta.clone(), limits, Some(&context))
+        };
+        let raw = rounds::complete(&self.slot, self.limits.within(&context), &context, send).await?;
         tool_result(&raw)
     }
 
     fn failed(&self, fault: Fault) -> ToolResult {
         let name = || mcp_tool_name(&self.slot.server, &self.name);
-        match fault.kind {
+        ToolResult::failure(match fault.kind {
             McpFailureKind::UnmeteredCall => {
-                return ToolResult::failure(format!(
-                    "tool \"{}\" is priced; no spend reservation was made",
-                    name()
-                ));
+                format!("tool \"{}\" is priced; no spend reservation was made", name())
             }
             McpFailureKind::UnknownPrice => {
-                return ToolResult::failure(format!(
-                    "tool \"{}\" has no price; its server is metered",
-                    name()
-                ));
+                format!("tool \"{}\" has no price; its server is metered", name())
             }
-            _ => {}
-        }
-        // Where the server or this side has said why, its log would only be noise for a model.
-        let explained = matches!(
-            fault.kind,
-            McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled
-        );
-        let failure = if explained {
-            fault.at(&self.slot.server, McpPhase::CallTool, Vec::new())
-        } else {
-            self.slot.failure(fault, McpPhase::CallTool)
-        };
-        ToolResult::failure(failure)
+            _ => failure(&self.slot, fault, McpPhase::CallTool).to_string(),
+        })
     }
+}
+
+/// What a failed call, or another request of a tool, tells.
+pub(crate) fn failure(slot: &Slot, fault: Fault, phase: McpPhase) -> McpFailure {
+    // Where the server or this side has said why, its log would only be noise for a model.
+    let explained = matches!(
+        fault.kind,
+        McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled | McpFailureKind::Busy
+    );
+    if explained { fault.at(&slot.server, phase, Vec::new()) } else { slot.failure(fault, phase) }
 }

@@ -10,7 +10,7 @@ use rmcp::transport::Transport;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::child::ChildProcess;
+use crate::child;
 use crate::config::{ConcurrencyPolicy, McpEra, McpServerConfig, ServerKind};
 use crate::era::{Address, Seen, probe_limit};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
@@ -118,7 +118,7 @@ async fn start(
     limit: Duration,
 ) -> Result<Arc<Live>, Unreached> {
     let calls = Arc::new(CallsInFlight::default());
-    let (child, pipes) = ChildProcess::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
+    let (child, pipes) = child::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
         .map_err(|fault| Unreached::new(fault, &config.name, McpPhase::Connect))?;
     let down = Arc::default();
     let transport =
@@ -192,7 +192,7 @@ impl Opening<'_> {
                 ClientLifecycleMode::Discover { preferred_versions: vec![MODERN_VERSION] }
             }
         };
-        let greeted = serve_client_with_lifecycle(Handler::new(opts), transport, lifecycle);
+        let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
         let fault = match timeout(limit, greeted).await {
             Ok(Ok(service)) => {
                 let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Why something with a server went wrong, and how that reads.
 
 use serde::{Deserialize, Serialize};
+use toolnexus_process::ChildExit;
 
 /// How far a load got, or what was asked of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,28 +124,6 @@ impl McpFailureKind {
 impl std::fmt::Display for McpFailureKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// How a child process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChildExit {
-    Code(i32),
-    Signal(i32),
-}
-
-impl ChildExit {
-    pub(crate) fn of(status: std::process::ExitStatus) -> Option<Self> {
-        if let Some(code) = status.code() {
-            return Some(ChildExit::Code(code));
-        }
-        #[cfg(unix)]
-        {
-            use std::os::unix::process::ExitStatusExt as _;
-            status.signal().map(ChildExit::Signal)
-        }
-        #[cfg(not(unix))]
-        None
     }
 }
 

@@ -61,7 +61,8 @@ pub async fn list_mcp_tools(
     ctx: &McpContext,
     opts: LoadMcpOptions,
 ) -> Result<McpInventory, McpContextError> {
-    let opts = &opts;
+    // Nobody is there to be asked.
+    let opts = &LoadMcpOptions { wait_for: None, ..opts };
     let servers = each_server(config, ctx, |server, tasks| async move {
         let entry = Entry::of(server, opts, &tasks).await;
         announce(

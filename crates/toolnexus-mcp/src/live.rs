@@ -12,13 +12,16 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::WaitFor;
+
+use toolnexus_process::{ChildExit, ChildProcess, ChildView};
 
 use crate::admission::Admission;
-use crate::child::{ChildProcess, ChildView};
+use crate::child::last_words;
 use crate::config::McpServerConfig;
 use crate::connect::McpServerInfo;
 use crate::era::{self, Address, Seen, Verdict, verdicts};
-use crate::failure::{ChildExit, Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
+use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
 use crate::in_flight::CallsInFlight;
@@ -89,7 +92,7 @@ impl Wire {
         match self {
             Wire::Stdio { child, down } => match down.get() {
                 Some(fault) => fault.clone(),
-                None => child.view().last_words().await,
+                None => last_words(&child.view()).await,
             },
             Wire::Http(link) => link.stream_ended(),
             Wire::Foreign { down, .. } => {
@@ -185,6 +188,8 @@ pub(crate) struct Live {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
     pub(crate) admission: Admission,
+    /// Answers what the server asks of the host.
+    pub(crate) wait_for: Option<WaitFor>,
     pub(crate) closed: CancellationToken,
     pub(crate) runtime: Handle,
     pub(crate) wire: Wire,
@@ -209,6 +214,7 @@ impl Live {
             session: begun.session,
             peer: service.peer().clone(),
             calls,
+            wait_for: service.service().wait_for.clone(),
             closed: CancellationToken::new(),
             runtime: Handle::current(),
             wire,
@@ -263,6 +269,7 @@ impl Live {
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
         self.closed.cancel();
+        self.calls.end();
         self.wire.cut();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -271,6 +278,7 @@ impl Live {
     /// flight end at once. Bounded; any number of times.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
+        self.calls.end();
         if matches!(self.wire, Wire::Stdio { .. }) {
             self.wire.cut();
         }

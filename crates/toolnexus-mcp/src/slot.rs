@@ -12,7 +12,6 @@
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rmcp::model::{ClientNotification, ClientRequest, RequestMetaObject};
 use tokio::time::sleep;
@@ -89,11 +88,7 @@ impl Slot {
 
     /// How long a call may take where it does not say.
     pub(crate) fn limits(&self) -> Limits {
-        let total = self.config.max_total_timeout_ms;
-        Limits {
-            idle: Duration::from_millis(self.config.timeout_ms),
-            total: (total > 0).then(|| Duration::from_millis(total)),
-        }
+        Limits::of(&self.config)
     }
 
     /// The session that stands here, ended or not.

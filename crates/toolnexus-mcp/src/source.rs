@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use toolnexus_core::{BoxFuture, SourceHandle, Tool};
+use toolnexus_process::ChildExit;
 use tracing::warn;
 
 use crate::McpStatus;
 use crate::connect::{McpServerInfo, Unreached};
-use crate::failure::{ChildExit, McpFailure, McpPhase};
+use crate::failure::{McpFailure, McpPhase};
 use crate::live::{Facts, Live};
 use crate::slot::Slot;
 use crate::spend::SpendGate;
@@ -58,6 +59,13 @@ impl McpSource {
         if let Some(connection) = self.connection(name) {
             connection.close().await;
         }
+    }
+}
+
+/// Its connections, one for each configured server.
+impl AsRef<[McpConnection]> for McpSource {
+    fn as_ref(&self) -> &[McpConnection] {
+        &self.connections
     }
 }
 

@@ -13,9 +13,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use rmcp::model::{
-    CancelledNotification, ClientRequest, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData,
-    Implementation, InitializeResult, PingRequest, ProtocolVersion, RequestId, ServerCapabilities,
-    ServerJsonRpcMessage, ServerNotification, ServerRequest, ServerResult,
+    CancelledNotification, ClientJsonRpcMessage, ClientRequest, CustomRequest, CustomResult, DiscoverResult,
+    ErrorCode, ErrorData, Implementation, InitializeResult, PingRequest, ProtocolVersion, RequestId,
+    ServerCapabilities, ServerJsonRpcMessage, ServerNotification, ServerRequest, ServerResult,
 };
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -32,6 +32,14 @@ const ACCEPTED_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", 
 /// The newest revision with a handshake: what this client offers.
 pub(crate) const OFFERED_VERSION: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
+/// The one request of a server that this client may answer.
+pub(crate) const ELICITATION: &str = "elicitation/create";
+
+/// Its name within this client, for rmcp to leave it alone.
+const UNREAD_ELICITATION: &str = "toolnexus/elicitation";
+
+/// The key of the raw JSON in its parameters.
+const UNREAD: &str = "unread";
 /// The revision without a handshake that this client speaks.
 pub(crate) const MODERN_VERSION: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
@@ -190,6 +198,11 @@ pub(crate) fn read(
     }
 }
 
+/// Whether a message answers a request of the server's.
+pub(crate) fn is_answer(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_))
+}
+
 /// Whether an answer's id means that request; the same number as text is the same id.
 pub(crate) fn same_id(answered: &RequestId, asked: &RequestId) -> bool {
     match (answered, asked) {
@@ -213,15 +226,30 @@ fn request_id(raw: &RawValue) -> Option<RequestId> {
     Some(RequestId::Number(float as i64))
 }
 
-/// A request goes on untyped, but for the ping that rmcp answers itself even in a handshake.
+/// A request goes on untyped, but for the ping that rmcp answers itself even in a handshake. Only
+/// an elicitation's parameters are kept, unread as results are: rmcp's types would lose most of a
+/// schema, and it takes no odd ones at all.
 fn request(method: String, params: Option<&RawValue>, id: RequestId) -> ServerJsonRpcMessage {
-    let request = if method == "ping" {
-        ServerRequest::PingRequest(PingRequest::default())
-    } else {
-        let params = params.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        ServerRequest::CustomRequest(CustomRequest::new(method, params))
+    let request = match method.as_str() {
+        "ping" => ServerRequest::PingRequest(PingRequest::default()),
+        ELICITATION => {
+            let params = params.map_or("null", RawValue::get);
+            let params = serde_json::json!({ UNREAD: params });
+            ServerRequest::CustomRequest(CustomRequest::new(UNREAD_ELICITATION, Some(params)))
+        }
+        _ => ServerRequest::CustomRequest(CustomRequest::new(method, None)),
     };
     ServerJsonRpcMessage::request(request, id)
+}
+
+/// The parameters of an elicitation that [`read`] handed over unread; `None` for any other request.
+pub(crate) fn elicitation(request: &CustomRequest) -> Option<Value> {
+    if request.method != UNREAD_ELICITATION {
+        return None;
+    }
+    let raw = request.params.as_ref()?.get(UNREAD)?.as_str()?;
+    // Numbers out of range are all that can be wrong with it: asked is asked.
+    Some(serde_json::from_str(raw).unwrap_or_default())
 }
 
 fn notification(
@@ -376,6 +404,9 @@ mod tests {
 
     use toolnexus_core::Reporter;
 
+    use crate::clock::Clock;
+    use crate::request::Limits;
+
     // MCP-55, MCP-34: what Rust strings cannot hold is replaced, the rest stays byte for byte
     #[test]
     fn what_no_string_holds_is_replaced() {
@@ -504,8 +535,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_is_noted_and_not_passed_on() {
         let calls = Arc::new(CallsInFlight::default());
-        let call = calls.follow(4, RequestId::Number(1), Reporter::default(), tokio::time::Instant::now());
-        let before = call.last();
+        let limits = Limits { idle: std::time::Duration::from_secs(9), total: None };
+        let clock = Arc::new(Clock::new(limits));
+        let _call = calls.start(Arc::clone(&clock)).follow(4, RequestId::Number(1), Reporter::default());
+        let before = clock.last();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         for token in ["4", "\"4\""] {
             let text = format!(
@@ -513,10 +546,10 @@ mod tests {
             );
             assert!(read(&text, &calls, None, |_| None).is_none());
         }
-        assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
+        assert_eq!(clock.last() - before, std::time::Duration::from_secs(1));
         let other = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9}}"#;
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         read(other, &calls, None, |_| None);
-        assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
+        assert_eq!(clock.last() - before, std::time::Duration::from_secs(1));
     }
 }

@@ -119,6 +119,9 @@ impl HttpClient {
         session: Option<Arc<str>>,
         added: HashMap<HeaderName, HeaderValue>,
     ) -> Answer {
+        if self.0.calls.have_ended() && wire::is_answer(&message) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
         let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
             if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
         let limit = matches!(message, ClientJsonRpcMessage::Notification(_)).then_some(self.0.limit);
@@ -396,6 +399,9 @@ impl HttpClient {
         endpoint: &str,
         message: &ClientJsonRpcMessage,
     ) -> Result<(), Fault> {
+        if self.0.calls.have_ended() && wire::is_answer(message) {
+            return Ok(());
+        }
         let body = serde_json::to_vec(message).map_err(|_| Fault::transport("write-failed"))?;
         let request = self
             .request(http::Method::POST, endpoint, None, HashMap::new())

@@ -76,13 +76,14 @@ fn tapped(mut event: Sse, calls: &CallsInFlight, stream_of: Option<&RequestId>, 
     if let Some(data) = event.data.take() {
         let data = wire::readable(data.as_bytes());
         event.data = match wire::read(&data, calls, stream_of, |_| None) {
-            Some(ServerJsonRpcMessage::Request(asked)) => {
-                if let Some(method) = method_of(&data) {
+            Some(message) => {
+                if let ServerJsonRpcMessage::Request(asked) = &message
+                    && let Some(method) = method_of(&data)
+                {
                     link.note_asked(&asked.id, method);
                 }
-                Some(data.into_owned())
+                serde_json::to_string(&message).ok()
             }
-            Some(message) => serde_json::to_string(&message).ok(),
             None => None,
         };
     }
@@ -145,6 +146,7 @@ impl EventLimit {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rmcp::model::{ServerJsonRpcMessage, ServerRequest};
 
     fn exceeded(text: &str, size: usize) -> bool {
         let mut limit = EventLimit::new(10);
@@ -167,7 +169,7 @@ mod tests {
         }
     }
 
-    // MCP-34, MCP-55, MCP-88: what rmcp gets to see
+    // MCP-34, MCP-55, MCP-88, MCP-96: what rmcp gets to see
     #[test]
     fn events_are_handed_over_unread() {
         let (calls, link) = (CallsInFlight::default(), HttpLink::default());
@@ -184,8 +186,13 @@ mod tests {
             answer.data.as_deref(),
             Some(r#"{"jsonrpc":"2.0","id":3,"result":"{\"b\":1e2, \"a\":\"\\u00e9\"}"}"#)
         );
-        let request = r#"{"jsonrpc":"2.0","id":"q","method":"ping","params":{}}"#;
-        assert_eq!(see(request).data.as_deref(), Some(request));
+        let ping = see(r#"{"jsonrpc":"2.0","id":"q","method":"ping","params":{}}"#);
+        assert_eq!(ping.data.as_deref(), Some(r#"{"jsonrpc":"2.0","id":"q","method":"ping"}"#));
+        let question = see(r#"{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"x-a": 1e2}}"#);
+        let request: ServerJsonRpcMessage = serde_json::from_str(&question.data.unwrap()).unwrap();
+        let ServerJsonRpcMessage::Request(request) = request else { panic!("{request:?}") };
+        let ServerRequest::CustomRequest(request) = request.request else { panic!("{request:?}") };
+        assert_eq!(wire::elicitation(&request), Some(serde_json::json!({"x-a": 1e2})));
         for nobodys in [
             r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#,
             "words",
