@@ -7,9 +7,9 @@ use rmcp::RoleClient;
 use rmcp::model::ServerPeerInfo;
 use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
-use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::auth;
 use crate::child;
 use crate::config::{ConcurrencyPolicy, McpEra, McpServerConfig, ServerKind};
 use crate::era::{Address, Seen, probe_limit};
@@ -70,7 +70,7 @@ pub(crate) async fn connect(
     }
     permitted(config, opts).await?;
     if config.kind == ServerKind::Remote {
-        return reach_remote(config, opts, tasks).await;
+        return reach_remote(&auth::completed(config, opts), opts, tasks).await;
     }
     start_local(config, opts, tasks).await
 }
@@ -193,14 +193,14 @@ impl Opening<'_> {
             }
         };
         let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
-        let fault = match timeout(limit, greeted).await {
-            Ok(Ok(service)) => {
+        let fault = match wire.asking().within(limit, greeted).await {
+            Some(Ok(service)) => {
                 let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();
                 let begun = begun(facts, greeting, config, &wire);
                 return Ok(Arc::new(Live::new(config, begun, service, calls, wire, tasks.clone())));
             }
-            Ok(Err(error)) => wire.handshake_fault(error).await,
-            Err(_) => Fault::timeout(),
+            Some(Err(error)) => wire.handshake_fault(error).await,
+            None => Fault::timeout(),
         };
         span.record("error.type", fault.kind.as_str());
         let (seen, stderr) = (wire.seen(), wire.stderr());

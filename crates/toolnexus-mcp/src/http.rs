@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::auth::Asking;
 use crate::config::McpServerConfig;
 use crate::era::Seen;
 use crate::failure::{Fault, McpFailureKind};
@@ -76,6 +77,8 @@ pub(crate) struct HttpLink {
     session: Arc<AtomicBool>,
     /// The methods of the server's open requests.
     asked: Arc<Mutex<HashMap<RequestId, String>>>,
+    /// Whether somebody signs in.
+    asking: Asking,
     abort: CancellationToken,
 }
 
@@ -83,6 +86,11 @@ impl HttpLink {
     /// Ends every exchange, those of the handshake included, which rmcp lets run.
     pub(crate) fn abort(&self) {
         self.abort.cancel();
+    }
+
+    /// Who keeps time has to wait for whoever signs in.
+    pub(crate) fn asking(&self) -> &Asking {
+        &self.asking
     }
 
     /// Whether the server has shown that it does not speak streamable HTTP at this address.
@@ -185,7 +193,7 @@ pub(crate) fn transport(
 }
 
 /// What a failed exchange means. The client's own text has the URL in it and is not used.
-pub(super) fn fault_of(error: &reqwest::Error) -> Fault {
+pub(crate) fn fault_of(error: &reqwest::Error) -> Fault {
     let detail = if error.is_timeout() {
         "timeout"
     } else if error.is_connect() {

@@ -19,9 +19,11 @@
 //! * `elicitation`, `handler`, `in_flight`, `rounds`: what servers ask of the host while they work.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
+//! * `auth`: signing in to remote servers with OAuth.
 //! * `failure`: kinds, phases, and how a failure reads.
 
 mod admission;
+pub mod auth;
 mod call;
 mod child;
 mod clock;
@@ -56,6 +58,7 @@ mod stdio;
 pub mod transport;
 mod wire;
 
+pub use auth::{FileTokenStore, InMemoryTokenStore, McpAuth, McpSignIn, McpSignInRequest, McpTokenStore};
 pub use config::{
     ConcurrencyPolicy, DEFAULT_MAX_TOTAL_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, HeaderShape, Headers, McpConfig,
     McpConfigError, McpConfigInput, McpEra, McpServerConfig, ServerKind, expand_env_headers, header_shape,

@@ -17,6 +17,7 @@ use toolnexus_core::WaitFor;
 use toolnexus_process::{ChildExit, ChildProcess, ChildView};
 
 use crate::admission::Admission;
+use crate::auth::Asking;
 use crate::child::last_words;
 use crate::config::McpServerConfig;
 use crate::connect::McpServerInfo;
@@ -62,6 +63,14 @@ impl Wire {
             Wire::Stdio { child, .. } => child.kill(),
             Wire::Http(link) => link.abort(),
             Wire::Foreign { cut, .. } => cut.cancel(),
+        }
+    }
+
+    /// Whom its time limits wait for.
+    pub(crate) fn asking(&self) -> Asking {
+        match self {
+            Wire::Stdio { .. } | Wire::Foreign { .. } => Asking::default(),
+            Wire::Http(link) => link.asking().clone(),
         }
     }
 

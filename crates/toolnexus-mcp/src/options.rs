@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
 use crate::transport::{Permit, SpecSource};
-use crate::{McpEra, McpStatus, Reserve};
+use crate::{McpEra, McpSignIn, McpStatus, McpTokenStore, Reserve};
 
 /// Told of each server the moment it is connected, failed or found disabled.
 pub type OnServer = Arc<dyn Fn(McpServerEvent) + Send + Sync>;
@@ -46,6 +46,11 @@ pub struct LoadMcpOptions {
     /// Where the document comes from. Default: the user. A server's own
     /// [`source`](crate::McpServerConfig::source) goes before it.
     pub source: SpecSource,
+    /// How a person signs in to servers whose entry has `auth` and does not say. `None`: nobody is
+    /// asked, and a server that wants a sign-in fails.
+    pub sign_in: Option<McpSignIn>,
+    /// Where the tokens of servers with `auth` are kept, unless that says. `None`: in memory.
+    pub token_store: Option<Arc<dyn McpTokenStore>>,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -56,6 +61,8 @@ impl std::fmt::Debug for LoadMcpOptions {
         f.debug_struct("LoadMcpOptions")
             .field("on_server", &self.on_server.is_some())
             .field("wait_for", &self.wait_for.is_some())
+            .field("sign_in", &self.sign_in)
+            .field("token_store", &self.token_store.is_some())
             .field("era", &self.era)
             .field("reserve", &self.reserve.is_some())
             .field("permit", &self.permit.is_some())

@@ -16,14 +16,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{McpEra, McpServerConfig};
 use crate::connect::{Greeting, Opening, Ungreeted, Unreached, permitted};
 use crate::era::{self, Address, Meaning, Remember, Verdict, judge, probe_limit, verdicts};
 use crate::failure::{Fault, McpPhase};
-use crate::http::{self, Start};
+use crate::http::{self, HttpLink, Start};
 use crate::in_flight::CallsInFlight;
 use crate::live::{Live, Wire};
 use crate::options::LoadMcpOptions;
@@ -184,9 +184,10 @@ impl Remote<'_> {
     async fn sse(&self) -> Result<Arc<Live>, Refused> {
         let Remote { config, opts, tasks } = *self;
         let calls = Arc::new(CallsInFlight::default());
-        let starting = http::start_sse(config, Arc::clone(&calls), tasks.token());
-        let (fault, not_there) = match timeout(self.limit(), starting).await {
-            Ok(Ok((transport, link))) => {
+        let link = HttpLink::default();
+        let starting = http::start_sse(config, Arc::clone(&calls), link.clone(), tasks.token());
+        let (fault, not_there) = match link.asking().within(self.limit(), starting).await {
+            Some(Ok((transport, link))) => {
                 let opening =
                     Opening { config, opts, tasks, greeting: Greeting::Handshake, limit: self.limit() };
                 let greeted = opening.greet(transport, Wire::Http(link), calls).await;
@@ -195,9 +196,9 @@ impl Remote<'_> {
                     not_there: false,
                 });
             }
-            Ok(Err(Start::NotThere(fault))) => (fault, true),
-            Ok(Err(Start::Failed(fault))) => (fault, false),
-            Err(_) => (Fault::timeout(), false),
+            Some(Err(Start::NotThere(fault))) => (fault, true),
+            Some(Err(Start::Failed(fault))) => (fault, false),
+            None => (Fault::timeout(), false),
         };
         Err(Refused { unreached: Unreached::new(fault, &config.name, McpPhase::Connect), not_there })
     }

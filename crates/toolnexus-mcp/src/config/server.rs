@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use toolnexus_core::env;
 use tracing::warn;
 
+use crate::auth::{self, McpAuth};
 use crate::transport::{SpecSource, redacted};
 
 use super::headers::{HeaderShape, Headers, expand_env_headers, header_shape};
@@ -113,6 +114,8 @@ pub struct McpServerConfig {
     pub raw_headers: Headers,
     /// The headers with the environment filled in: secret.
     pub headers: Headers,
+    /// How to sign in to a remote server. `None`: not at all. An `Authorization` header wins.
+    pub auth: Option<McpAuth>,
     /// `false`: the server is never contacted.
     pub enabled: bool,
     /// The limit of each phase of a load and of a silent call, in milliseconds.
@@ -157,6 +160,7 @@ impl Default for McpServerConfig {
             sse: false,
             raw_headers: Headers::new(),
             headers: Headers::new(),
+            auth: None,
             enabled: true,
             timeout_ms: DEFAULT_TIMEOUT_MS,
             max_total_timeout_ms: DEFAULT_MAX_TOTAL_TIMEOUT_MS,
@@ -306,6 +310,7 @@ impl McpServerConfig {
             }
             self.raw_headers.insert(name, value);
         }
+        self.auth = auth::from_entry(&self.name, entry)?;
         self.headers = expand_env_headers(&self.raw_headers);
         for (name, value) in self.headers.iter() {
             if http::HeaderValue::from_str(value).is_err() {

@@ -21,6 +21,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::events::{Events, RawEvents, events};
 use super::{HttpFault, HttpLink, Start, body, fault_of, refused};
 use crate::admission::AdmissionSlot;
+use crate::auth::Gate;
 use crate::config::McpServerConfig;
 use crate::connect::NO_HTTP_CLIENT;
 use crate::era::Seen;
@@ -53,6 +54,7 @@ struct Inner {
     http: reqwest::Client,
     /// The configured headers, values filled in.
     headers: HeaderMap,
+    gate: Option<Gate>,
     calls: Arc<CallsInFlight>,
     link: HttpLink,
     /// How long the exchange of a notification may take. A request's is ended by whoever asked.
@@ -85,7 +87,8 @@ impl HttpClient {
             headers.insert(HeaderName::try_from(name).map_err(|_| invalid())?, value);
         }
         let limit = Duration::from_millis(config.timeout_ms);
-        Ok(HttpClient(Arc::new(Inner { http, headers, calls, link, limit, _token: token })))
+        let gate = Gate::of(config, link.asking().clone())?;
+        Ok(HttpClient(Arc::new(Inner { http, headers, gate, calls, link, limit, _token: token })))
     }
 
     fn request(
@@ -101,6 +104,22 @@ impl HttpClient {
             headers.insert(SESSION_ID, session);
         }
         self.0.http.request(method, uri).headers(headers)
+    }
+
+    /// Sends a request, signed in if the entry says how.
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Fault> {
+        match &self.0.gate {
+            Some(gate) => gate.send(request).await,
+            None => request.send().await.map_err(|error| fault_of(&error)),
+        }
+    }
+
+    /// Sends a request that nobody signs in for.
+    async fn send_as_is(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
+        match &self.0.gate {
+            Some(gate) => gate.send_as_is(request).await,
+            None => request.send().await,
+        }
     }
 
     /// Runs an exchange until the connection is given up.
@@ -153,14 +172,12 @@ impl HttpClient {
             serde_json::to_vec(&message).map_err(|_| client_error(Fault::transport("write-failed")))?;
         let with_session = session.is_some();
         let added = self.routed(&message, added);
-        let response = self
+        let request = self
             .request(http::Method::POST, &uri, session, added)
             .header(ACCEPT, format!("{JSON}, {EVENT_STREAM}"))
             .header(CONTENT_TYPE, JSON)
-            .body(body)
-            .send()
-            .await
-            .map_err(|error| client_error(fault_of(&error)))?;
+            .body(body);
+        let response = self.send(request).await.map_err(client_error)?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && with_session {
             return Err(StreamableHttpError::SessionExpired);
@@ -308,7 +325,7 @@ impl HttpClient {
         if let Some(last) = last_event.and_then(|id| HeaderValue::from_str(&id).ok()) {
             request = request.header(LAST_EVENT_ID, last);
         }
-        let response = request.send().await.map_err(|error| client_error(fault_of(&error)))?;
+        let response = self.send_as_is(request).await.map_err(|error| client_error(fault_of(&error)))?;
         if !response.status().is_success() || body::media_type(&response) != EVENT_STREAM {
             // Any refusal means the same here: there is no such stream, and asking again is no use.
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
@@ -355,7 +372,7 @@ impl StreamableHttpClient for HttpClient {
         let request =
             self.request(http::Method::DELETE, &uri, Some(session_id), custom_headers).timeout(DELETE_LIMIT);
         // The server may not know sessions or may be gone: neither is anybody's problem now.
-        let _ = self.guarded(async { Ok(request.send().await) }).await;
+        let _ = self.guarded(async { Ok(self.send_as_is(request).await) }).await;
         Ok(())
     }
 
@@ -383,7 +400,7 @@ impl HttpClient {
     pub(super) async fn event_stream(&self, address: &str) -> Result<RawEvents, Start> {
         let request =
             self.request(http::Method::GET, address, None, HashMap::new()).header(ACCEPT, EVENT_STREAM);
-        let response = request.send().await.map_err(|error| Start::Failed(fault_of(&error)))?;
+        let response = self.send(request).await.map_err(Start::Failed)?;
         if !response.status().is_success() {
             return Err(Start::NotThere(refused(response.status())));
         }
@@ -406,13 +423,12 @@ impl HttpClient {
         let request = self
             .request(http::Method::POST, endpoint, None, HashMap::new())
             .header(CONTENT_TYPE, JSON)
-            .body(body)
-            .send();
+            .body(body);
         let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
         let response = tokio::select! {
             biased;
             () = self.0.link.abort.cancelled() => return Err(Fault::closed()),
-            response = request => response.map_err(|error| fault_of(&error))?,
+            response = self.send(request) => response?,
             () = tokio::time::sleep(self.0.limit), if !is_request => return Err(Fault::timeout()),
         };
         if response.status().is_success() { Ok(()) } else { Err(refused(response.status())) }

@@ -44,9 +44,9 @@ pub(crate) struct SseTransport {
 pub(crate) async fn start(
     config: &McpServerConfig,
     calls: Arc<CallsInFlight>,
+    link: HttpLink,
     token: TaskTrackerToken,
 ) -> Result<(SseTransport, HttpLink), Start> {
-    let link = HttpLink::default();
     let client = HttpClient::new(config, Arc::clone(&calls), link.clone(), token).map_err(Start::Failed)?;
     let address = config.url.as_deref().unwrap_or_default();
     let mut events = client.event_stream(address).await?;
