@@ -186,10 +186,11 @@ pub(crate) async fn notify(
             Err(error) => Err(live.fault(error).await),
         }
     };
+    let asking = live.wire.asking();
     tokio::select! {
         biased;
         () = live.closed.cancelled() => Err(Fault::closed()),
-        sent = tokio::time::timeout(limit, sending) => sent.unwrap_or_else(|_| Err(Fault::timeout())),
+        sent = asking.within(limit, sending) => sent.unwrap_or_else(|| Err(Fault::timeout())),
     }
 }
 

@@ -149,8 +149,8 @@ impl HttpClient {
             match limit {
                 None => exchange.await,
                 Some(limit) => {
-                    let done = tokio::time::timeout(limit, exchange).await;
-                    done.unwrap_or_else(|_| Err(client_error(Fault::timeout())))
+                    let done = self.0.link.asking().within(limit, exchange).await;
+                    done.unwrap_or_else(|| Err(client_error(Fault::timeout())))
                 }
             }
         });
@@ -424,12 +424,16 @@ impl HttpClient {
             .request(http::Method::POST, endpoint, None, HashMap::new())
             .header(CONTENT_TYPE, JSON)
             .body(body);
-        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
+        // A request is ended by whoever asked.
+        let limit =
+            if matches!(message, ClientJsonRpcMessage::Request(_)) { Duration::MAX } else { self.0.limit };
         let response = tokio::select! {
             biased;
             () = self.0.link.abort.cancelled() => return Err(Fault::closed()),
-            response = self.send(request) => response?,
-            () = tokio::time::sleep(self.0.limit), if !is_request => return Err(Fault::timeout()),
+            response = self.0.link.asking().within(limit, self.send(request)) => match response {
+                Some(response) => response?,
+                None => return Err(Fault::timeout()),
+            },
         };
         if response.status().is_success() { Ok(()) } else { Err(refused(response.status())) }
     }

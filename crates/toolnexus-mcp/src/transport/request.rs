@@ -150,6 +150,6 @@ fn seam_error(slot: &Slot, fault: Fault, phase: McpPhase) -> SeamError {
         McpFailureKind::UnmeteredCall => SeamError::UnmeteredCall { tool: tool(fault) },
         McpFailureKind::UnknownPrice => SeamError::UnknownPrice { tool: tool(fault) },
         _ if matches!(slot.live(), Err(Vacant::Closed)) => SeamError::Closed,
-        _ => SeamError::Failed(slot.failure(fault, phase)),
+        _ => slot.failure(fault, phase).into(),
     }
 }
