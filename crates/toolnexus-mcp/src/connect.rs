@@ -207,7 +207,7 @@ impl Opening<'_> {
             Some(Ok(service)) => {
                 let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();
                 let begun = begun(facts, greeting, config, &wire);
-                return Ok(Arc::new(Live::new(&config.name, begun, service, calls, wire, tasks.clone())));
+                return Ok(Arc::new(Live::new(config, begun, service, calls, wire, tasks.clone())));
             }
             Some(Err(error)) => wire.handshake_fault(error).await,
             None => Fault::timeout(),
