@@ -156,8 +156,19 @@ async fn a_modern_call_is_routed_by_its_headers() {
     sweet.execute(json!({"region": null})).await;
     let request = McpRequest::new("tools/call").params(json!({"name": "süß", "arguments": {"region": "eu"}}));
     source.connections[0].send(request).await.unwrap();
-    let read = McpRequest::new("resources/read").params(json!({"uri": "mem:1"}));
-    assert!(matches!(source.connections[0].send(read).await, Err(SeamError::Failed(_))));
+    let named = [
+        ("resources/read", json!({"uri": "mem:1"}), Some("mem:1")),
+        ("resources/subscribe", json!({"uri": "mem:2"}), Some("mem:2")),
+        ("prompts/get", json!({"name": "greet"}), Some("greet")),
+        ("tasks/get", json!({"taskId": "t 1"}), Some("t 1")),
+        ("resources/list", json!({}), None),
+    ];
+    for (method, params, name) in named {
+        let sent = source.connections[0].send(McpRequest::new(method).params(params)).await;
+        assert!(matches!(sent, Err(SeamError::Failed(_))), "{sent:?}");
+        let request = &server.requests_of(method)[0];
+        assert_eq!((request.header("mcp-method"), request.header("mcp-name")), (Some(method), name));
+    }
 
     let calls = server.requests_of("tools/call");
     assert_eq!(calls[0].header("mcp-name"), Some("=?base64?c8O8w58=?="));
@@ -165,7 +176,6 @@ async fn a_modern_call_is_routed_by_its_headers() {
     assert_eq!(calls[0].header("mcp-param-size"), Some("3"));
     assert_eq!(calls[1].headers.keys().filter(|name| name.as_str().starts_with("mcp-param-")).count(), 0);
     assert_eq!(calls[2].header("mcp-param-region"), Some("eu"));
-    assert_eq!(server.requests_of("resources/read")[0].header("mcp-name"), Some("mem:1"));
     source.close().await;
 }
 
