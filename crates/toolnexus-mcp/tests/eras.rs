@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{noted, output, servers, stdio, tool, with};
+use support::{Spans, noted, output, servers, stdio, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::transport::{McpRequest, SeamError, SessionMode};
 use toolnexus_mcp::{ConcurrencyPolicy, LoadMcpOptions, McpEra, McpSource, load_mcp, load_mcp_with};
@@ -634,6 +634,31 @@ async fn a_program_has_an_era_too() {
 
     let source = load_mcp(&servers(json!({"docs": stdio(&legacy, json!({"era": "modern"}))}))).await;
     assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at initialize: rpc-error (code -32601)");
+}
+
+// MCP-120, MCP-125: in traces each request has its own name
+#[tokio::test]
+async fn traces_tell_the_probe_from_the_handshake() {
+    let server = legacy(vec![]).await;
+    let (spans, _guard) = Spans::listen();
+    let source = connected(&server).await;
+    let _ = source.connections[0].send(McpRequest::new("prompts/list")).await;
+    let seen: Vec<_> = spans
+        .named("mcp.request")
+        .into_iter()
+        .map(|mut fields| (fields.remove("mcp.method.name").unwrap(), fields.remove("error.type")))
+        .collect();
+    let name = |name: &str| format!("{name:?}");
+    assert_eq!(
+        seen,
+        [
+            (name(DISCOVER), Some(name("rpc-error"))),
+            (name("initialize"), None),
+            (name("tools/list"), None),
+            (name("prompts/list"), Some(name("rpc-error"))),
+        ]
+    );
+    source.close().await;
 }
 
 // MCP-132: an answer to a server that asks in the modern era can be routed
