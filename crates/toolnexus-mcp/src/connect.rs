@@ -195,13 +195,14 @@ impl Opening<'_> {
     {
         let Opening { config, opts, tasks, greeting, limit } = self;
         // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
-        let span = span(&config.name, McpPhase::Initialize, None);
-        let lifecycle = match greeting {
-            Greeting::Handshake => ClientLifecycleMode::Initialize,
+        let (method, lifecycle) = match greeting {
+            Greeting::Handshake => ("initialize", ClientLifecycleMode::Initialize),
             Greeting::Ready { .. } => {
-                ClientLifecycleMode::Discover { preferred_versions: vec![MODERN_VERSION] }
+                let preferred_versions = vec![MODERN_VERSION];
+                ("server/discover", ClientLifecycleMode::Discover { preferred_versions })
             }
         };
+        let span = span(&config.name, method, None);
         let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
         let fault = match wire.asking().within(limit, greeted).await {
             Some(Ok(service)) => {

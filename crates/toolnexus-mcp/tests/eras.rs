@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{noted, output, servers, stdio, tool, with};
+use support::{Spans, noted, output, servers, stdio, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::transport::{McpRequest, SeamError, SessionMode};
 use toolnexus_mcp::{ConcurrencyPolicy, LoadMcpOptions, McpEra, McpSource, load_mcp, load_mcp_with};
@@ -156,8 +156,19 @@ async fn a_modern_call_is_routed_by_its_headers() {
     sweet.execute(json!({"region": null})).await;
     let request = McpRequest::new("tools/call").params(json!({"name": "süß", "arguments": {"region": "eu"}}));
     source.connections[0].send(request).await.unwrap();
-    let read = McpRequest::new("resources/read").params(json!({"uri": "mem:1"}));
-    assert!(matches!(source.connections[0].send(read).await, Err(SeamError::Failed(_))));
+    let named = [
+        ("resources/read", json!({"uri": "mem:1"}), Some("mem:1")),
+        ("resources/subscribe", json!({"uri": "mem:2"}), Some("mem:2")),
+        ("prompts/get", json!({"name": "greet"}), Some("greet")),
+        ("tasks/get", json!({"taskId": "t 1"}), Some("t 1")),
+        ("resources/list", json!({}), None),
+    ];
+    for (method, params, name) in named {
+        let sent = source.connections[0].send(McpRequest::new(method).params(params)).await;
+        assert!(matches!(sent, Err(SeamError::Failed(_))), "{sent:?}");
+        let request = &server.requests_of(method)[0];
+        assert_eq!((request.header("mcp-method"), request.header("mcp-name")), (Some(method), name));
+    }
 
     let calls = server.requests_of("tools/call");
     assert_eq!(calls[0].header("mcp-name"), Some("=?base64?c8O8w58=?="));
@@ -165,7 +176,6 @@ async fn a_modern_call_is_routed_by_its_headers() {
     assert_eq!(calls[0].header("mcp-param-size"), Some("3"));
     assert_eq!(calls[1].headers.keys().filter(|name| name.as_str().starts_with("mcp-param-")).count(), 0);
     assert_eq!(calls[2].header("mcp-param-region"), Some("eu"));
-    assert_eq!(server.requests_of("resources/read")[0].header("mcp-name"), Some("mem:1"));
     source.close().await;
 }
 
@@ -624,6 +634,31 @@ async fn a_program_has_an_era_too() {
 
     let source = load_mcp(&servers(json!({"docs": stdio(&legacy, json!({"era": "modern"}))}))).await;
     assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at initialize: rpc-error (code -32601)");
+}
+
+// MCP-120, MCP-125: in traces each request has its own name
+#[tokio::test]
+async fn traces_tell_the_probe_from_the_handshake() {
+    let server = legacy(vec![]).await;
+    let (spans, _guard) = Spans::listen();
+    let source = connected(&server).await;
+    let _ = source.connections[0].send(McpRequest::new("prompts/list")).await;
+    let seen: Vec<_> = spans
+        .named("mcp.request")
+        .into_iter()
+        .map(|mut fields| (fields.remove("mcp.method.name").unwrap(), fields.remove("error.type")))
+        .collect();
+    let name = |name: &str| format!("{name:?}");
+    assert_eq!(
+        seen,
+        [
+            (name(DISCOVER), Some(name("rpc-error"))),
+            (name("initialize"), None),
+            (name("tools/list"), None),
+            (name("prompts/list"), Some(name("rpc-error"))),
+        ]
+    );
+    source.close().await;
 }
 
 // MCP-132: an answer to a server that asks in the modern era can be routed
