@@ -337,7 +337,7 @@ fn internal() -> RpcError {
 }
 
 /// Whether a client's capabilities say that it can ask its person with a form.
-fn elicits(params: &Map<String, Value>) -> bool {
+pub(in crate::server) fn elicits(params: &Map<String, Value>) -> bool {
     let elicitation = params.get("capabilities").and_then(|capabilities| capabilities.get("elicitation"));
     elicitation
         .and_then(Value::as_object)
