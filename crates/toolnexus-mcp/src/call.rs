@@ -1,32 +1,34 @@
 //! One `tools/call`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestMetaObject};
 use serde_json::{Map, Value};
 use toolnexus_core::{ToolContext, ToolResult};
 use tracing::Instrument as _;
 
-use crate::failure::{Fault, McpFailureKind, McpPhase};
-use crate::live::Live;
-use crate::request::{Limits, request, span};
+use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase};
+use crate::param_headers::ParamMarks;
+use crate::request::{Limits, span};
 use crate::result::tool_result;
+use crate::rounds::{self, Given};
+use crate::slot::Slot;
 
 /// The metadata key under which a call's idempotency key travels.
 const IDEMPOTENCY_KEY: &str = "toolnexus/idempotencyKey";
 
 /// A tool of a server, as far as calling it goes.
 pub(crate) struct RemoteTool {
-    pub(crate) live: Arc<Live>,
+    pub(crate) slot: Arc<Slot>,
     pub(crate) name: String,
     pub(crate) limits: Limits,
+    pub(crate) marks: ParamMarks,
 }
 
 impl RemoteTool {
     /// Calls the tool. Whatever goes wrong is an error result.
     pub(crate) async fn call(&self, args: Value, context: ToolContext) -> ToolResult {
-        let span = span(&self.live.server, McpPhase::CallTool, Some(&self.name));
+        let span = span(&self.slot.server, McpPhase::CallTool, Some(&self.name));
         let outcome = self.exchange(args, context).instrument(span.clone()).await;
         let mut result = match outcome {
             Ok(result) => {
@@ -37,11 +39,11 @@ impl RemoteTool {
             }
             Err(fault) => {
                 span.record("error.type", fault.kind.as_str());
-                self.failed(fault)
+                ToolResult::failure(failure(&self.slot, fault, McpPhase::CallTool))
             }
         };
         let mut metadata = Map::with_capacity(1);
-        metadata.insert("server".to_owned(), Value::String(self.live.server.to_string()));
+        metadata.insert("server".to_owned(), Value::String(self.slot.server.to_string()));
         result.metadata = Some(metadata);
         result
     }
@@ -51,32 +53,31 @@ impl RemoteTool {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
         };
-        let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
+        let headers = self.marks.headers(&arguments);
         let meta = context.idempotency_key.clone().map(|key| {
             let mut meta = RequestMetaObject::new();
             meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::String(key));
             meta
         });
-        let mut limits = self.limits;
-        if let Some(timeout) = context.timeout_ms {
-            limits.idle = Duration::from_millis(timeout);
-        }
-        let call = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let raw = request(&self.live, call, meta, limits, Some(&context)).await?;
+        let send = |given: Given, limits| {
+            let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments.clone());
+            params.input_responses = given.responses;
+            params.request_state = given.state;
+            let mut call = CallToolRequest::new(params);
+            if let Some(headers) = headers.clone() {
+                call.extensions.insert(headers);
+            }
+            self.slot.request(ClientRequest::CallToolRequest(call), meta.clone(), limits, Some(&context))
+        };
+        let raw = rounds::complete(&self.slot, self.limits.within(&context), &context, send).await?;
         tool_result(&raw)
     }
+}
 
-    fn failed(&self, fault: Fault) -> ToolResult {
-        // Where the server or this side has said why, its log would only be noise for a model.
-        let explained = matches!(
-            fault.kind,
-            McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled
-        );
-        let failure = if explained {
-            fault.at(&self.live.server, McpPhase::CallTool, Vec::new())
-        } else {
-            self.live.failure(fault, McpPhase::CallTool)
-        };
-        ToolResult::failure(failure)
-    }
+/// What a failed call, or another request of a tool, tells.
+pub(crate) fn failure(slot: &Slot, fault: Fault, phase: McpPhase) -> McpFailure {
+    // Where the server or this side has said why, its log would only be noise for a model.
+    let explained =
+        matches!(fault.kind, McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled);
+    if explained { fault.at(&slot.server, phase, Vec::new()) } else { slot.failure(fault, phase) }
 }

@@ -1,24 +1,34 @@
-//! From a configured server to a connection that stands.
+//! From a configured server to a session that stands.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::service::serve_client;
+use rmcp::model::ServerPeerInfo;
+use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
 use tokio_util::task::TaskTracker;
 
 use crate::auth;
-use crate::child::ChildProcess;
-use crate::config::{McpServerConfig, ServerKind};
+use crate::child;
+use crate::config::{ConcurrencyPolicy, McpEra, McpServerConfig, ServerKind};
+use crate::era::{Address, Seen, probe_limit};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
-use crate::http::{self, HttpLink, Start};
 use crate::in_flight::CallsInFlight;
-use crate::live::{Live, Wire, settle};
+use crate::live::{Begun, Facts, Live, Wire, settle};
 use crate::options::LoadMcpOptions;
+use crate::reach::reach_remote;
 use crate::request::span;
 use crate::stdio::StdioTransport;
+use crate::transport::{self, Session, SessionMode, Target};
+use crate::wire::MODERN_VERSION;
+
+/// The detail of a server whose use was not permitted.
+pub(crate) const BLOCKED: &str = "blocked";
+
+/// The detail of a remote server without an HTTP client.
+pub(crate) const NO_HTTP_CLIENT: &str = "no http client";
 
 /// What a server told of itself in the handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,169 +44,194 @@ pub struct McpServerInfo {
     pub instructions: Option<String>,
 }
 
-/// A connection, and what its handshake brought.
-pub(crate) struct Connected {
-    pub(crate) live: Arc<Live>,
-    pub(crate) info: McpServerInfo,
-    pub(crate) protocol_version: String,
-    pub(crate) declares_tools: bool,
-}
-
 /// A server that could not be connected or listed, and what its child wrote to standard error.
 pub(crate) struct Unreached {
     pub(crate) failure: McpFailure,
     pub(crate) stderr: Vec<String>,
 }
 
-/// Starts or reaches the server and greets it. Dropping the future ends whatever it has started;
-/// `tasks` then tells when that is gone.
+impl Unreached {
+    /// Without a child.
+    pub(crate) fn new(fault: Fault, server: &str, phase: McpPhase) -> Self {
+        Unreached { failure: fault.at(server, phase, Vec::new()), stderr: Vec::new() }
+    }
+}
+
+/// Starts or reaches the server and greets it, if that is permitted. Dropping the future ends whatever
+/// it has started; `tasks` then tells when that is gone.
 pub(crate) async fn connect(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
-) -> Result<Connected, Unreached> {
-    let failed = |fault: Fault, phase| Unreached {
-        failure: fault.at(&config.name, phase, Vec::new()),
-        stderr: Vec::new(),
-    };
+) -> Result<Arc<Live>, Unreached> {
     if let Some(defect) = config.defect() {
-        return Err(failed(Fault::with_detail(McpFailureKind::Config, defect), McpPhase::Config));
+        let fault = Fault::with_detail(McpFailureKind::Config, defect);
+        return Err(Unreached::new(fault, &config.name, McpPhase::Config));
     }
+    permitted(config, opts).await?;
     if config.kind == ServerKind::Remote {
         return reach_remote(&auth::completed(config, opts), opts, tasks).await;
     }
+    start_local(config, opts, tasks).await
+}
+
+/// Asks whether the server may be used, wherever a connection to it is about to be made.
+pub(crate) async fn permitted(config: &McpServerConfig, opts: &LoadMcpOptions) -> Result<(), Unreached> {
+    let source = config.source.as_ref().unwrap_or(&opts.source);
+    let target = || match config.kind {
+        ServerKind::Remote => Target::Url(config.url.clone().unwrap_or_default()),
+        _ => Target::Command(config.command.clone()),
+    };
+    transport::ask(source, opts.permit.as_ref(), target).await.map_err(|_| {
+        let fault = Fault::with_detail(McpFailureKind::Config, BLOCKED);
+        Unreached::new(fault, &config.name, McpPhase::Config)
+    })
+}
+
+/// Starts the program, and starts it anew for a handshake where the era has to be found out and is the
+/// legacy one: a child that has met an unknown request first is left alone.
+async fn start_local(
+    config: &McpServerConfig,
+    opts: &LoadMcpOptions,
+    tasks: &TaskTracker,
+) -> Result<Arc<Live>, Unreached> {
+    let limit = Duration::from_millis(config.timeout_ms);
+    let greeting = match config.era.or(opts.era).unwrap_or(McpEra::Legacy) {
+        McpEra::Legacy => Greeting::Handshake,
+        McpEra::Modern => Greeting::Ready { judged: None },
+        McpEra::Auto => {
+            let ready = Greeting::Ready { judged: None };
+            if let Ok(live) = start(config, opts, tasks, ready, probe_limit(limit)).await {
+                return Ok(live);
+            }
+            Greeting::Handshake
+        }
+    };
+    start(config, opts, tasks, greeting, limit).await
+}
+
+async fn start(
+    config: &McpServerConfig,
+    opts: &LoadMcpOptions,
+    tasks: &TaskTracker,
+    greeting: Greeting,
+    limit: Duration,
+) -> Result<Arc<Live>, Unreached> {
     let calls = Arc::new(CallsInFlight::default());
-    let (child, pipes) = ChildProcess::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
-        .map_err(|fault| failed(fault, McpPhase::Connect))?;
+    let (child, pipes) = child::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
+        .map_err(|fault| Unreached::new(fault, &config.name, McpPhase::Connect))?;
     let down = Arc::default();
     let transport =
         StdioTransport::new(pipes, child.view(), Arc::clone(&calls), Arc::clone(&down), tasks.token());
-    handshake(config, opts, transport, Wire::Stdio { child, down }, calls, tasks).await
+    let opening = Opening { config, opts, tasks, greeting, limit };
+    let greeted = opening.greet(transport, Wire::Stdio { child, down }, calls).await;
+    greeted.map_err(|ungreeted| ungreeted.unreached(config))
 }
 
-/// Tries the transport that the entry asks for, and the other one where the server says that it
-/// does not speak this one.
-async fn reach_remote(
-    config: &McpServerConfig,
-    opts: &LoadMcpOptions,
-    tasks: &TaskTracker,
-) -> Result<Connected, Unreached> {
-    if config.sse {
-        return match reach_sse(config, opts, tasks).await {
-            Err(Refused { unreached, not_there: true }) => {
-                reach_streamable(config, opts, tasks).await.map_err(|_| unreached)
+/// How a session begins.
+#[derive(Debug, Clone)]
+pub(crate) enum Greeting {
+    /// With `initialize`.
+    Handshake,
+    /// With `server/discover`, which only asks for facts.
+    Ready {
+        /// The server's address where its era was found out and not given.
+        judged: Option<Address>,
+    },
+}
+
+/// A session about to be begun.
+pub(crate) struct Opening<'a> {
+    pub(crate) config: &'a McpServerConfig,
+    pub(crate) opts: &'a LoadMcpOptions,
+    pub(crate) tasks: &'a TaskTracker,
+    pub(crate) greeting: Greeting,
+    pub(crate) limit: Duration,
+}
+
+/// A session that did not come about. Nothing of it is left.
+pub(crate) struct Ungreeted {
+    pub(crate) fault: Fault,
+    pub(crate) seen: Seen,
+    stderr: Vec<String>,
+}
+
+impl From<Fault> for Ungreeted {
+    /// Before anything was sent.
+    fn from(fault: Fault) -> Self {
+        Ungreeted { fault, seen: Seen::default(), stderr: Vec::new() }
+    }
+}
+
+impl Ungreeted {
+    pub(crate) fn unreached(self, config: &McpServerConfig) -> Unreached {
+        let quoted = quoted_stderr(&self.stderr);
+        let of_entry = self.fault.kind == McpFailureKind::Config;
+        let phase = if of_entry { McpPhase::Config } else { McpPhase::Initialize };
+        Unreached { failure: self.fault.at(&config.name, phase, quoted), stderr: self.stderr }
+    }
+}
+
+impl Opening<'_> {
+    /// Begins the session on a fresh transport.
+    pub(crate) async fn greet<T>(
+        self,
+        transport: T,
+        wire: Wire,
+        calls: Arc<CallsInFlight>,
+    ) -> Result<Arc<Live>, Ungreeted>
+    where
+        T: Transport<RoleClient> + 'static,
+    {
+        let Opening { config, opts, tasks, greeting, limit } = self;
+        // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
+        let span = span(&config.name, McpPhase::Initialize, None);
+        let lifecycle = match greeting {
+            Greeting::Handshake => ClientLifecycleMode::Initialize,
+            Greeting::Ready { .. } => {
+                ClientLifecycleMode::Discover { preferred_versions: vec![MODERN_VERSION] }
             }
-            result => result.map_err(|refused| refused.unreached),
         };
+        let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
+        let fault = match wire.asking().within(limit, greeted).await {
+            Some(Ok(service)) => {
+                let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();
+                let begun = begun(facts, greeting, config, &wire);
+                return Ok(Arc::new(Live::new(&config.name, begun, service, calls, wire, tasks.clone())));
+            }
+            Some(Err(error)) => wire.handshake_fault(error).await,
+            None => Fault::timeout(),
+        };
+        span.record("error.type", fault.kind.as_str());
+        let (seen, stderr) = (wire.seen(), wire.stderr());
+        wire.cut();
+        settle(std::slice::from_ref(tasks)).await;
+        Err(Ungreeted { fault, seen, stderr })
     }
-    match reach_streamable(config, opts, tasks).await {
-        Err(Refused { unreached, not_there: true }) => match reach_sse(config, opts, tasks).await {
-            // Neither is there: what was asked for first says more.
-            Err(Refused { not_there: true, .. }) => Err(unreached),
-            result => result.map_err(|refused| refused.unreached),
-        },
-        result => result.map_err(|refused| refused.unreached),
+}
+
+fn begun(facts: Facts, greeting: Greeting, config: &McpServerConfig, wire: &Wire) -> Begun {
+    let usual =
+        if wire.is_serialized() { ConcurrencyPolicy::Serialized } else { ConcurrencyPolicy::Stateless };
+    let (mode, judged) = match greeting {
+        Greeting::Handshake => (SessionMode::Handshake, None),
+        Greeting::Ready { judged } => (SessionMode::Ready, judged),
+    };
+    let version = facts.protocol_version.clone();
+    let session = Session { mode, version, concurrency: config.concurrency.unwrap_or(usual) };
+    Begun { facts, session, judged }
+}
+
+fn facts(peer: &ServerPeerInfo) -> Facts {
+    let info = peer.server_info.as_ref().map_or_else(McpServerInfo::default, |info| McpServerInfo {
+        name: info.name.clone(),
+        version: info.version.clone(),
+        title: info.title.clone(),
+        instructions: None,
+    });
+    Facts {
+        info: McpServerInfo { instructions: peer.instructions.clone(), ..info },
+        protocol_version: peer.protocol_version.as_str().to_owned(),
+        declares_tools: peer.capabilities.tools.is_some(),
     }
-}
-
-/// A remote server that could not be connected over one transport.
-struct Refused {
-    unreached: Unreached,
-    /// The server does not speak that transport.
-    not_there: bool,
-}
-
-async fn reach_streamable(
-    config: &McpServerConfig,
-    opts: &LoadMcpOptions,
-    tasks: &TaskTracker,
-) -> Result<Connected, Refused> {
-    let calls = Arc::new(CallsInFlight::default());
-    let (transport, link) =
-        http::transport(config, Arc::clone(&calls), tasks.token()).map_err(|fault| Refused {
-            unreached: Unreached {
-                failure: fault.at(&config.name, McpPhase::Config, Vec::new()),
-                stderr: Vec::new(),
-            },
-            not_there: false,
-        })?;
-    let seen = link.clone();
-    handshake(config, opts, transport, Wire::Http(link), calls, tasks)
-        .await
-        .map_err(|unreached| Refused { unreached, not_there: seen.says_other_transport() })
-}
-
-async fn reach_sse(
-    config: &McpServerConfig,
-    opts: &LoadMcpOptions,
-    tasks: &TaskTracker,
-) -> Result<Connected, Refused> {
-    let calls = Arc::new(CallsInFlight::default());
-    let limit = Duration::from_millis(config.timeout_ms);
-    let link = HttpLink::default();
-    let starting = http::start_sse(config, Arc::clone(&calls), link.clone(), tasks.token());
-    let (fault, not_there) = match link.asking().within(limit, starting).await {
-        Some(Ok((transport, link))) => {
-            return handshake(config, opts, transport, Wire::Http(link), calls, tasks)
-                .await
-                .map_err(|unreached| Refused { unreached, not_there: false });
-        }
-        Some(Err(Start::NotThere(fault))) => (fault, true),
-        Some(Err(Start::Failed(fault))) => (fault, false),
-        None => (Fault::timeout(), false),
-    };
-    let failure = fault.at(&config.name, McpPhase::Connect, Vec::new());
-    Err(Refused { unreached: Unreached { failure, stderr: Vec::new() }, not_there })
-}
-
-async fn handshake<T>(
-    config: &McpServerConfig,
-    opts: &LoadMcpOptions,
-    transport: T,
-    wire: Wire,
-    calls: Arc<CallsInFlight>,
-    tasks: &TaskTracker,
-) -> Result<Connected, Unreached>
-where
-    T: Transport<RoleClient> + 'static,
-{
-    let limit = Duration::from_millis(config.timeout_ms);
-    // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
-    let span = span(&config.name, McpPhase::Initialize, None);
-    let serving = serve_client(Handler::new(opts), transport);
-    let fault = match wire.asking().within(limit, serving).await {
-        Some(Ok(service)) => {
-            let peer = service.peer().peer_info();
-            let live = Arc::new(Live::new(&config.name, service, calls, wire, tasks.clone()));
-            return Ok(match peer {
-                Some(peer) => Connected {
-                    info: peer.server_info.as_ref().map_or_else(McpServerInfo::default, |info| {
-                        McpServerInfo {
-                            name: info.name.clone(),
-                            version: info.version.clone(),
-                            title: info.title.clone(),
-                            instructions: peer.instructions.clone(),
-                        }
-                    }),
-                    protocol_version: peer.protocol_version.as_str().to_owned(),
-                    declares_tools: peer.capabilities.tools.is_some(),
-                    live,
-                },
-                None => Connected {
-                    info: McpServerInfo::default(),
-                    protocol_version: String::new(),
-                    declares_tools: false,
-                    live,
-                },
-            });
-        }
-        Some(Err(error)) => wire.handshake_fault(error).await,
-        None => Fault::timeout(),
-    };
-    span.record("error.type", fault.kind.as_str());
-    let stderr = wire.stderr();
-    wire.cut();
-    settle(std::slice::from_ref(tasks)).await;
-    let failure = fault.at(&config.name, McpPhase::Initialize, quoted_stderr(&stderr));
-    Err(Unreached { failure, stderr })
 }

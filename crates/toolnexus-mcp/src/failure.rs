@@ -1,6 +1,7 @@
 //! Why something with a server went wrong, and how that reads.
 
 use serde::{Deserialize, Serialize};
+use toolnexus_process::ChildExit;
 
 /// How far a load got, or what was asked of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub enum McpPhase {
     /// Reading a resource.
     #[serde(rename = "resources/read")]
     ReadResource,
+    /// Any other request.
+    #[serde(rename = "request")]
+    Request,
 }
 
 impl McpPhase {
@@ -40,6 +44,18 @@ impl McpPhase {
             McpPhase::CallTool => "tools/call",
             McpPhase::ListResources => "resources/list",
             McpPhase::ReadResource => "resources/read",
+            McpPhase::Request => "request",
+        }
+    }
+
+    /// The phase of a request of that method.
+    pub(crate) fn of_method(method: &str) -> Self {
+        match method {
+            "tools/list" => McpPhase::ListTools,
+            "tools/call" => McpPhase::CallTool,
+            "resources/list" => McpPhase::ListResources,
+            "resources/read" => McpPhase::ReadResource,
+            _ => McpPhase::Request,
         }
     }
 }
@@ -98,28 +114,6 @@ impl McpFailureKind {
 impl std::fmt::Display for McpFailureKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// How a child process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChildExit {
-    Code(i32),
-    Signal(i32),
-}
-
-impl ChildExit {
-    pub(crate) fn of(status: std::process::ExitStatus) -> Option<Self> {
-        if let Some(code) = status.code() {
-            return Some(ChildExit::Code(code));
-        }
-        #[cfg(unix)]
-        {
-            use std::os::unix::process::ExitStatusExt as _;
-            status.signal().map(ChildExit::Signal)
-        }
-        #[cfg(not(unix))]
-        None
     }
 }
 
@@ -269,7 +263,7 @@ impl std::fmt::Display for McpFailure {
             (McpFailureKind::PeerEof, Some(ChildExit::Signal(signal))) => {
                 write!(f, "peer-exited (signal {signal})")?;
             }
-            (McpFailureKind::PeerEof, None) => {
+            (McpFailureKind::PeerEof, None) if fault.detail.is_none() => {
                 f.write_str("peer-eof (stdout closed, exit status unknown)")?
             }
             (kind, _) => f.write_str(kind.as_str())?,

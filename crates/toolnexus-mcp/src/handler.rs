@@ -1,23 +1,42 @@
 //! What this client says of itself, and how it answers what a server asks.
 #![expect(deprecated, reason = "refusing sampling and roots takes naming them")]
 
+use std::sync::Arc;
+
 use rmcp::ClientHandler;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
-    CustomResult, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation, ListRootsResult,
+    CustomResult, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode, ErrorData,
+    Implementation, ListRootsResult, RequestId,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{InboundStreamOrigin, RequestContext};
+use toolnexus_core::WaitFor;
 
+use crate::elicitation;
+use crate::in_flight::CallsInFlight;
 use crate::options::LoadMcpOptions;
-use crate::wire::OFFERED_VERSION;
+use crate::wire::{self, OFFERED_VERSION};
 
-/// Answers `ping`, as rmcp does by itself, and refuses every other request.
-pub(crate) struct Handler;
+/// Answers `ping`, as rmcp does by itself, and elicitations where somebody can be asked; refuses
+/// every other request.
+pub(crate) struct Handler {
+    calls: Arc<CallsInFlight>,
+    /// Who is asked.
+    pub(crate) wait_for: Option<WaitFor>,
+}
 
 impl Handler {
-    pub(crate) fn new(_opts: &LoadMcpOptions) -> Self {
-        Handler
+    pub(crate) fn new(opts: &LoadMcpOptions, calls: &Arc<CallsInFlight>) -> Self {
+        Handler { calls: Arc::clone(calls), wait_for: opts.wait_for.clone() }
+    }
+}
+
+/// The request whose own stream brought this one, if the wire tells.
+fn cause(context: &RequestContext<RoleClient>) -> Option<RequestId> {
+    match context.extensions.get::<InboundStreamOrigin>() {
+        Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id.clone()),
+        _ => None,
     }
 }
 
@@ -28,7 +47,12 @@ fn not_found() -> ErrorData {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let info = Implementation::new("toolnexus", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), info).with_protocol_version(OFFERED_VERSION)
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = self
+            .wait_for
+            .as_ref()
+            .map(|_| ElicitationCapability::new().with_form(Default::default()).with_url(Default::default()));
+        ClientConfig::new(capabilities, info).with_protocol_version(OFFERED_VERSION)
     }
 
     async fn create_message(
@@ -53,9 +77,22 @@ impl ClientHandler for Handler {
 
     async fn on_custom_request(
         &self,
-        _request: CustomRequest,
-        _context: RequestContext<RoleClient>,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(not_found())
+        let (Some(wait_for), Some(params)) = (&self.wait_for, wire::elicitation(&request)) else {
+            return Err(not_found());
+        };
+        let question = self.calls.question(cause(&context));
+        let answer = tokio::select! {
+            biased;
+            // The wire drops the answer: there is nobody to read it.
+            () = self.calls.ended() => None,
+            // The server has withdrawn its question: rmcp drops the answer.
+            () = context.ct.cancelled() => None,
+            () = question.moot() => None,
+            answer = elicitation::ask(wait_for, &params) => Some(answer),
+        };
+        Ok(CustomResult(answer.unwrap_or_else(elicitation::cancelled)))
     }
 }

@@ -10,9 +10,11 @@ mod events;
 mod sse;
 mod utf8;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rmcp::model::RequestId;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
@@ -22,6 +24,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::auth::Asking;
 use crate::config::McpServerConfig;
+use crate::era::Seen;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
 pub(crate) use client::HttpClient;
@@ -35,6 +38,9 @@ const MAX_CONCURRENT_POSTS: usize = 64;
 
 /// The longest pause between attempts to resume an event stream.
 const MAX_RESUME_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Requests of a server that are open at once, as far as their methods are known.
+const MAX_ASKED: usize = 256;
 
 /// One exchange failed. Its text is the kind of failure and nothing of the exchange.
 #[derive(Clone, thiserror::Error)]
@@ -67,6 +73,12 @@ pub(crate) struct HttpLink {
     standing: Arc<watch::Sender<Option<bool>>>,
     /// Whether somebody signs in.
     asking: Asking,
+    /// What was seen of the last answer to a request that begins a session.
+    seen: Arc<Mutex<Seen>>,
+    /// Whether the server has issued a session.
+    session: Arc<AtomicBool>,
+    /// The methods of the server's open requests.
+    asked: Arc<Mutex<HashMap<RequestId, String>>>,
     abort: CancellationToken,
 }
 
@@ -84,6 +96,24 @@ impl HttpLink {
     /// Whether the server has shown that it does not speak streamable HTTP at this address.
     pub(crate) fn says_other_transport(&self) -> bool {
         self.other_transport.load(Ordering::Relaxed)
+    }
+
+    /// What was seen of the answer to the beginning of the session.
+    pub(crate) fn seen(&self) -> Seen {
+        *lock(&self.seen)
+    }
+
+    /// Whether there is a session, in the legacy era's sense.
+    pub(crate) fn has_session(&self) -> bool {
+        self.session.load(Ordering::Relaxed)
+    }
+
+    /// Notes a request of the server's, whose answer must name its method.
+    fn note_asked(&self, id: &RequestId, method: String) {
+        let mut asked = lock(&self.asked);
+        if asked.len() < MAX_ASKED {
+            asked.insert(id.clone(), method);
+        }
     }
 
     /// What an error of rmcp's transport means.
@@ -110,7 +140,7 @@ impl HttpLink {
         if let Some(fault) = self.lost.get() {
             return fault.clone();
         }
-        let kept = self.handshake_fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = lock(&self.handshake_fault).take();
         kept.unwrap_or_else(|| Fault::transport("stream-failed"))
     }
 
@@ -133,8 +163,12 @@ impl HttpLink {
     }
 
     fn keep_handshake_fault(&self, fault: Fault) {
-        *self.handshake_fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+        *lock(&self.handshake_fault) = Some(fault);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A transport to a remote server. Nothing is sent yet. `token` is held for as long as anything of

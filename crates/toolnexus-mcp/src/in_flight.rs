@@ -1,13 +1,16 @@
-//! The calls in flight on one connection, and what the server tells about them meanwhile.
+//! The calls in flight on one connection, and what the server tells and asks about them meanwhile.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use toolnexus_core::{LogLevel, Reporter};
+
+use crate::clock::Clock;
 
 /// How many reports wait for a call that is not known yet: a server may report before the side
 /// that sent the request has come to follow it.
@@ -55,43 +58,75 @@ struct LogLine {
     data: Value,
 }
 
+/// One call: who it is, who is told what its server reports, and its time.
 struct Call {
     request: RequestId,
-    last: Mutex<Instant>,
     reporter: Reporter,
+    clock: Arc<Clock>,
 }
 
-/// The calls in flight on one connection, by progress token. The transport tells them what it
-/// reads; a call asks for its last sign of life when its idle limit runs out.
+/// The calls in flight on one connection, by progress token, and the questions that the server has
+/// put to the host meanwhile. The transport tells what it reads.
 #[derive(Default)]
-pub(crate) struct CallsInFlight(Mutex<Known>);
+pub(crate) struct CallsInFlight {
+    known: Mutex<Known>,
+    /// A call has begun or ended.
+    changed: Notify,
+    ended: CancellationToken,
+}
 
 #[derive(Default)]
 struct Known {
     calls: HashMap<i64, Arc<Call>>,
-    early: VecDeque<(i64, Progress)>,
+    /// Calls that are being sent: their tokens are not known yet.
+    starting: usize,
+    early: VecDeque<(Whose, Report)>,
+    /// The questions that are open, by number.
+    questions: BTreeMap<u64, Option<RequestId>>,
+    next_question: u64,
+}
+
+/// What came before its call was known.
+enum Report {
+    Progress(Progress),
+    Log(LogLevel, String),
+}
+
+/// Which call a report belongs to.
+#[derive(PartialEq)]
+enum Whose {
+    Token(i64),
+    StreamOf(RequestId),
+    /// The only one there is.
+    Only,
+}
+
+impl Report {
+    fn tell(self, call: &Call) {
+        match self {
+            Report::Progress(progress) => progress.report(&call.reporter),
+            Report::Log(level, text) => call.reporter.log(level, text),
+        }
+    }
+}
+
+/// Whether a question with that cause may be `call`'s.
+fn may_be_of(cause: &Option<RequestId>, call: &Call) -> bool {
+    cause.as_ref().is_none_or(|cause| *cause == call.request)
+}
+
+impl Known {
+    fn keep_early(&mut self, whose: Whose, report: Report) {
+        self.early.truncate(EARLY - 1);
+        self.early.push_front((whose, report));
+    }
 }
 
 impl CallsInFlight {
-    /// Follows a call for as long as the returned guard lives.
-    pub(crate) fn follow(
-        self: &Arc<Self>,
-        token: i64,
-        request: RequestId,
-        reporter: Reporter,
-    ) -> FollowedCall {
-        let call = Arc::new(Call { request, last: Mutex::new(Instant::now()), reporter });
-        let early: Vec<Progress> = {
-            let mut known = lock(&self.0);
-            known.calls.insert(token, Arc::clone(&call));
-            let (mine, others) =
-                std::mem::take(&mut known.early).into_iter().partition(|(of, _)| *of == token);
-            known.early = others;
-            let mine: VecDeque<(i64, Progress)> = mine;
-            mine.into_iter().map(|(_, progress)| progress).collect()
-        };
-        early.iter().for_each(|progress| progress.report(&call.reporter));
-        FollowedCall { calls: Arc::clone(self), token, call }
+    /// Counts a call in that is about to be sent.
+    pub(crate) fn start(self: &Arc<Self>, clock: Arc<Clock>) -> StartingCall {
+        lock(&self.known).starting += 1;
+        StartingCall { calls: Arc::clone(self), clock }
     }
 
     /// Takes the parameters of a progress notice; an unknown token is nobody's.
@@ -99,17 +134,13 @@ impl CallsInFlight {
         let Ok(progress) = serde_json::from_str::<Progress>(params) else { return };
         let Some(token) = progress.token() else { return };
         let call = {
-            let mut known = lock(&self.0);
+            let mut known = lock(&self.known);
             match known.calls.get(&token) {
                 Some(call) => Arc::clone(call),
-                None => {
-                    known.early.truncate(EARLY - 1);
-                    known.early.push_front((token, progress));
-                    return;
-                }
+                None => return known.keep_early(Whose::Token(token), Report::Progress(progress)),
             }
         };
-        *lock(&call.last) = Instant::now();
+        call.clock.touch();
         progress.report(&call.reporter);
     }
 
@@ -124,17 +155,95 @@ impl CallsInFlight {
         };
         text.truncate(text.floor_char_boundary(MAX_LINE_BYTES));
         let call = {
-            let known = lock(&self.0);
+            let mut known = lock(&self.known);
             let mut calls = known.calls.values();
-            match stream_of {
+            let call = match stream_of {
                 Some(request) => calls.find(|call| call.request == *request).cloned(),
-                None => calls.next().filter(|_| known.calls.len() == 1).cloned(),
+                None => calls.next().filter(|_| known.calls.len() + known.starting == 1).cloned(),
+            };
+            let whose = match stream_of {
+                Some(request) => Some(Whose::StreamOf(request.clone())),
+                None => known.calls.is_empty().then_some(Whose::Only),
+            };
+            if let (None, Some(whose), 1..) = (&call, whose, known.starting) {
+                return known.keep_early(whose, Report::Log(level, text));
             }
+            call
         };
         match call {
             Some(call) => call.reporter.log(level, text),
             None => tracing::debug!(mcp.log.level = %level, "{text}"),
         }
+    }
+
+    /// Opens a question to the host, raised by the request `cause` if the wire tells. Until it is
+    /// dropped the clocks of the calls that may have raised it stand still.
+    pub(crate) fn question(self: &Arc<Self>, cause: Option<RequestId>) -> Question {
+        let mut known = lock(&self.known);
+        let number = known.next_question;
+        known.next_question += 1;
+        known.calls.values().filter(|call| may_be_of(&cause, call)).for_each(|call| call.clock.hold());
+        known.questions.insert(number, cause);
+        drop(known);
+        Question { calls: Arc::clone(self), number }
+    }
+
+    /// Notes that nothing comes or goes any more.
+    pub(crate) fn end(&self) {
+        self.ended.cancel();
+    }
+
+    /// Ends with the connection.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Whether the connection has ended.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+}
+
+/// A call that is being sent.
+pub(crate) struct StartingCall {
+    calls: Arc<CallsInFlight>,
+    clock: Arc<Clock>,
+}
+
+impl StartingCall {
+    /// Follows the call, now that it has a token, for as long as the returned guard lives.
+    pub(crate) fn follow(self, token: i64, request: RequestId, reporter: Reporter) -> FollowedCall {
+        let call = Arc::new(Call { request, reporter, clock: Arc::clone(&self.clock) });
+        let mine: Vec<Report> = {
+            let mut known = lock(&self.calls.known);
+            known.calls.insert(token, Arc::clone(&call));
+            known.questions.values().filter(|cause| may_be_of(cause, &call)).for_each(|_| call.clock.hold());
+            let (mine, others) =
+                std::mem::take(&mut known.early).into_iter().partition(|(whose, _)| match whose {
+                    Whose::Token(of) => *of == token,
+                    Whose::StreamOf(request) => *request == call.request,
+                    Whose::Only => known.calls.len() == 1,
+                });
+            known.early = others;
+            let mine: VecDeque<(Whose, Report)> = mine;
+            // The newest stands first.
+            mine.into_iter().rev().map(|(_, report)| report).collect()
+        };
+        mine.into_iter().for_each(|report| report.tell(&call));
+        FollowedCall { calls: Arc::clone(&self.calls), token, call }
+    }
+}
+
+impl Drop for StartingCall {
+    fn drop(&mut self) {
+        let mut known = lock(&self.calls.known);
+        known.starting -= 1;
+        if known.starting == 0 {
+            // A log line that nobody has claimed by now is nobody's.
+            known.early.retain(|(whose, _)| matches!(whose, Whose::Token(_)));
+        }
+        drop(known);
+        self.calls.changed.notify_waiters();
     }
 }
 
@@ -145,16 +254,50 @@ pub(crate) struct FollowedCall {
     call: Arc<Call>,
 }
 
-impl FollowedCall {
-    /// When the call was last heard of.
-    pub(crate) fn last(&self) -> Instant {
-        *lock(&self.call.last)
+impl Drop for FollowedCall {
+    fn drop(&mut self) {
+        let mut known = lock(&self.calls.known);
+        if known.calls.get(&self.token).is_some_and(|call| Arc::ptr_eq(call, &self.call)) {
+            known.calls.remove(&self.token);
+        }
+        drop(known);
+        self.calls.changed.notify_waiters();
     }
 }
 
-impl Drop for FollowedCall {
+/// A question of the server's that waits for the host.
+pub(crate) struct Question {
+    calls: Arc<CallsInFlight>,
+    number: u64,
+}
+
+impl Question {
+    /// Ends when the question has lost its point: the call that raised it is over, or, where the
+    /// wire does not tell which one that is, all calls are.
+    pub(crate) async fn moot(&self) {
+        loop {
+            let changed = self.calls.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.is_moot() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn is_moot(&self) -> bool {
+        let known = lock(&self.calls.known);
+        let Some(cause) = known.questions.get(&self.number) else { return true };
+        known.starting == 0 && !known.calls.values().any(|call| may_be_of(cause, call))
+    }
+}
+
+impl Drop for Question {
     fn drop(&mut self) {
-        lock(&self.calls.0).calls.remove(&self.token);
+        let mut known = lock(&self.calls.known);
+        let Some(cause) = known.questions.remove(&self.number) else { return };
+        known.calls.values().filter(|call| may_be_of(&cause, call)).for_each(|call| call.clock.release());
     }
 }
 
@@ -165,12 +308,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
     use serde_json::json;
+    use tokio::time::advance;
     use toolnexus_core::{Reports, ToolReport, report_channel};
+
+    use crate::request::Limits;
 
     fn following(calls: &Arc<CallsInFlight>, token: i64) -> (FollowedCall, Reports) {
         let (reporter, reports) = report_channel();
-        (calls.follow(token, RequestId::Number(token + 100), reporter), reports)
+        (started(calls).follow(token, RequestId::Number(token + 100), reporter), reports)
+    }
+
+    fn started(calls: &Arc<CallsInFlight>) -> StartingCall {
+        calls.start(Arc::new(Clock::new(Limits { idle: Duration::from_secs(10), total: None })))
     }
 
     fn progress(progress: f64, total: Option<f64>, message: Option<&str>) -> ToolReport {
@@ -188,7 +341,7 @@ mod tests {
         for token in 0..100 {
             calls.progress(&json!({"progressToken": token, "progress": token}).to_string());
         }
-        assert_eq!(lock(&calls.0).early.len(), EARLY);
+        assert_eq!(lock(&calls.known).early.len(), EARLY);
         let (_call, reports) = following(&calls, 99);
         assert_eq!(reports.take_waiting(), [progress(99.0, None, None)]);
         let (_call, reports) = following(&calls, 0);
@@ -235,5 +388,84 @@ mod tests {
         calls.log(&long, Some(&RequestId::Number(101)));
         let [ToolReport::Log { message, .. }] = &first_reports.take_waiting()[..] else { panic!() };
         assert_eq!(message.len(), MAX_LINE_BYTES);
+    }
+
+    // MCP-186: a line that comes before its call is followed waits for it, and for no other
+    #[test]
+    fn early_lines_wait_for_their_call() {
+        let calls = Arc::new(CallsInFlight::default());
+        let starting = started(&calls);
+        calls.log(r#"{"data":"its stream"}"#, Some(&RequestId::Number(7)));
+        calls.log(r#"{"data":"the only call"}"#, None);
+        calls.log(r#"{"data":"another stream"}"#, Some(&RequestId::Number(8)));
+        let (reporter, reports) = report_channel();
+        let _call = starting.follow(1, RequestId::Number(7), reporter);
+        let told = [log(LogLevel::Info, "its stream"), log(LogLevel::Info, "the only call")];
+        assert_eq!(reports.take_waiting(), told);
+
+        // Two calls: nobody knows whose it is.
+        let (second, third) = (started(&calls), started(&calls));
+        calls.log(r#"{"data":"whose?"}"#, None);
+        let (reporter, reports) = report_channel();
+        let _call = second.follow(2, RequestId::Number(8), reporter);
+        drop(third);
+        assert_eq!(reports.take_waiting(), []);
+        // What its call has not come for is forgotten.
+        drop(started(&calls));
+        calls.log(r#"{"data":"late"}"#, Some(&RequestId::Number(9)));
+        assert!(lock(&calls.known).early.is_empty());
+    }
+
+    fn is_moot(question: &Question) -> bool {
+        question.moot().now_or_never().is_some()
+    }
+
+    // MCP-99
+    #[tokio::test]
+    async fn a_question_lives_as_long_as_what_may_have_raised_it() {
+        let calls = Arc::new(CallsInFlight::default());
+        assert!(is_moot(&calls.question(None)) && is_moot(&calls.question(Some(RequestId::Number(101)))));
+
+        let starting = started(&calls);
+        let (of_first, of_any) = (calls.question(Some(RequestId::Number(101))), calls.question(None));
+        assert!(!is_moot(&of_first) && !is_moot(&of_any), "its call may be the one that is being sent");
+        let first = starting.follow(1, RequestId::Number(101), Reporter::default());
+        let second = following(&calls, 2).0;
+        assert!(!is_moot(&of_first) && !is_moot(&of_any));
+
+        let waits = of_any.moot();
+        tokio::pin!(waits);
+        assert!(waits.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(is_moot(&of_first) && waits.as_mut().now_or_never().is_none());
+        drop(second);
+        waits.await;
+    }
+
+    // MCP-91: a call is held by its own questions, and by those that may be its own
+    #[tokio::test(start_paused = true)]
+    async fn questions_hold_the_clocks_of_their_calls() {
+        let calls = Arc::new(CallsInFlight::default());
+        let of = |number: i64| {
+            let clock = Arc::new(Clock::new(Limits { idle: Duration::from_secs(10), total: None }));
+            let starting = calls.start(Arc::clone(&clock));
+            (starting.follow(number, RequestId::Number(number), Reporter::default()), clock)
+        };
+        let has_expired = |clock: &Clock| clock.expired().now_or_never().is_some();
+        let ((_first, first), (_second, second)) = (of(1), of(2));
+        let own = calls.question(Some(RequestId::Number(1)));
+        advance(Duration::from_secs(20)).await;
+        assert!(!has_expired(&first) && has_expired(&second));
+
+        let anybodys = calls.question(None);
+        let (_third, third) = of(3);
+        advance(Duration::from_secs(20)).await;
+        assert!(!has_expired(&first) && !has_expired(&third), "one that begins meanwhile too");
+        drop(own);
+        assert!(!has_expired(&first));
+        drop(anybodys);
+        assert!(!has_expired(&first) && !has_expired(&third));
+        advance(Duration::from_secs(10)).await;
+        assert!(has_expired(&first) && has_expired(&third));
     }
 }

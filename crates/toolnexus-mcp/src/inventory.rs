@@ -61,7 +61,8 @@ pub async fn list_mcp_tools(
     ctx: &McpContext,
     opts: LoadMcpOptions,
 ) -> Result<McpInventory, McpContextError> {
-    let opts = &opts;
+    // Nobody is there to be asked.
+    let opts = &LoadMcpOptions { wait_for: None, ..opts };
     let servers = each_server(config, ctx, |server, tasks| async move {
         let entry = Entry::of(server, opts, &tasks).await;
         announce(
@@ -110,7 +111,7 @@ impl Entry {
         }
         match reach(server, opts, tasks).await {
             Ok(reached) => {
-                reached.live.close().await;
+                reached.slot.close().await;
                 let tools = reached.listed.into_iter().map(|tool| ToolInfo {
                     name: tool.name,
                     description: tool.description,

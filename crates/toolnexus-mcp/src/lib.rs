@@ -7,9 +7,15 @@
 //!
 //! Where to look:
 //! * `config`: the document, its entries, headers with placeholders.
-//! * `load`, `connect`, `listing`: from an entry to tools; `inventory` lists without keeping.
-//! * `live`: a connection that stands, and its end; `source`: all of them together.
-//! * `request`, `call`, `result`: one call, its limits, what becomes of its result.
+//! * `load`, `connect`, `listing`, `pages`: from an entry to tools; `inventory` lists without keeping.
+//! * `slot`: a server's place, whose session can be replaced; `live`: a session that stands, and its
+//!   end; `source`: all of them together.
+//! * [`transport`]: the seam: what is selected, permitted, shown. `reach` and `era`: which transport and
+//!   which generation of the protocol a remote server speaks.
+//! * `request`, `clock`, `call`, `result`: one call, its limits, what becomes of its result;
+//!   `resources`: the same for resources.
+//! * `param_headers`: arguments that a modern server wants to see in headers.
+//! * `elicitation`, `handler`, `in_flight`, `rounds`: what servers ask of the host while they work.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
 //!   fallback. `wire` reads what comes, before rmcp decodes it; `open` knows who waits for it.
 //! * `auth`: signing in to remote servers with OAuth.
@@ -18,8 +24,11 @@
 pub mod auth;
 mod call;
 mod child;
+mod clock;
 mod config;
 mod connect;
+mod elicitation;
+mod era;
 mod failure;
 mod filter;
 mod handler;
@@ -32,10 +41,18 @@ mod load;
 mod naming;
 mod open;
 mod options;
+mod pages;
+mod param_headers;
+mod reach;
 mod request;
+mod resources;
 mod result;
+mod rounds;
+pub mod server;
+mod slot;
 mod source;
 mod stdio;
+pub mod transport;
 mod wire;
 
 pub use auth::{FileTokenStore, InMemoryTokenStore, McpAuth, McpSignIn, McpSignInRequest, McpTokenStore};
@@ -45,10 +62,12 @@ pub use config::{
     parse_mcp_config, parse_mcp_config_file,
 };
 pub use connect::McpServerInfo;
+pub use elicitation::{answer_to_elicit_result, elicitation_to_request, server_request_response};
 pub use failure::{McpFailure, McpFailureKind, McpPhase};
 pub use inventory::{McpInventory, ToolInfo, list_mcp_tools};
 pub use load::{connect_mcp_server, load_mcp, load_mcp_with, load_mcp_with_context};
 pub use naming::mcp_tool_name;
 pub use options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent, OnServer};
+pub use resources::resource_tools;
 pub use source::{McpConnection, McpSource};
 pub use toolnexus_core::{SourceStatus as McpStatus, sanitize};

@@ -1,21 +1,22 @@
-//! `tools/list`, page by page.
+//! `tools/list`: what a server's tools are.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use rmcp::model::{ClientRequest, ListToolsRequest};
 use serde_json::{Map, Value};
 use toolnexus_core::ToolHints;
-use tracing::{Instrument as _, warn};
+use tracing::warn;
 
-use crate::failure::{Fault, McpFailureKind, McpPhase};
-use crate::live::Live;
-use crate::request::{Limits, request, span};
+use crate::failure::{Fault, McpPhase};
+use crate::pages::{Listing, ListingLimits};
+use crate::request::Limits;
+use crate::slot::Slot;
 
-/// Pages of one listing.
-const MAX_PAGES: usize = 1000;
+const LISTING: Listing = Listing {
+    phase: McpPhase::ListTools,
+    key: "tools",
+    request: |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),
+};
 
 /// What a server without tools answers.
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -31,88 +32,22 @@ pub(crate) struct ListedTool {
 }
 
 /// Every tool of the server, in its order. Each page has the whole `limit`.
-pub(crate) async fn list_tools(
-    live: &Live,
-    limit: Duration,
-    declares_tools: bool,
-) -> Result<Vec<ListedTool>, Fault> {
-    let mut pages = Pages::default();
+pub(crate) async fn list_tools(slot: &Slot, limit: Duration) -> Result<Vec<ListedTool>, Fault> {
     let mut tools = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = match fetch(live, cursor, limit).await {
-            Err(fault) if fault.rpc_code == Some(METHOD_NOT_FOUND) && !declares_tools => {
-                return Ok(Vec::new());
-            }
-            page => page?,
-        };
-        tools.extend(page.tools.into_iter().filter_map(|entry| listed(entry, &live.server)));
-        cursor = pages.next(page.next)?;
-        if cursor.is_none() {
-            return Ok(tools);
-        }
+    let page = Limits { idle: limit, total: Some(limit) };
+    let listing = LISTING.each(slot, ListingLimits { page, whole: None }, None, |entry| {
+        tools.extend(listed(entry, &slot.server));
+    });
+    match listing.await {
+        Err(fault) if fault.rpc_code == Some(METHOD_NOT_FOUND) && !declares_tools(slot) => Ok(Vec::new()),
+        Err(fault) => Err(fault),
+        Ok(()) => Ok(tools),
     }
 }
 
-/// One page.
-async fn fetch(live: &Live, cursor: Option<String>, limit: Duration) -> Result<Page, Fault> {
-    let span = span(&live.server, McpPhase::ListTools, None);
-    let params = PaginatedRequestParams::default().with_cursor(cursor);
-    let list = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-    let limits = Limits { idle: limit, total: Some(limit) };
-    let page = request(live, list, None, limits, None).instrument(span.clone()).await;
-    page.and_then(|raw| Page::read(&raw).ok_or_else(Fault::malformed)).inspect_err(|fault| {
-        span.record("error.type", fault.kind.as_str());
-    })
-}
-
-/// Guards a listing against a server that never ends it.
-#[derive(Default)]
-struct Pages {
-    seen: HashSet<String>,
-    count: usize,
-}
-
-impl Pages {
-    /// The cursor to go on with after a page; `None` ends the listing.
-    fn next(&mut self, cursor: Option<String>) -> Result<Option<String>, Fault> {
-        let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) else { return Ok(None) };
-        self.count += 1;
-        if self.count >= MAX_PAGES {
-            let text = format!("MCP list exceeded {MAX_PAGES} pages");
-            return Err(Fault::with_detail(McpFailureKind::MalformedBody, text));
-        }
-        if !self.seen.insert(cursor.clone()) {
-            let text = format!("MCP list returned duplicate cursor: {cursor}");
-            return Err(Fault::with_detail(McpFailureKind::MalformedBody, text));
-        }
-        Ok(Some(cursor))
-    }
-}
-
-struct Page {
-    tools: Vec<Value>,
-    next: Option<String>,
-}
-
-impl Page {
-    fn read(raw: &str) -> Option<Self> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Result<'a> {
-            #[serde(borrow)]
-            tools: &'a RawValue,
-            #[serde(default)]
-            next_cursor: Value,
-        }
-        let result: Result<'_> = serde_json::from_str(raw).ok()?;
-        let next = match result.next_cursor {
-            Value::Null => None,
-            Value::String(cursor) => Some(cursor),
-            _ => return None,
-        };
-        Some(Page { tools: serde_json::from_str(result.tools.get()).ok()?, next })
-    }
+/// Whether the server that answers here says that it has tools.
+fn declares_tools(slot: &Slot) -> bool {
+    slot.current().is_some_and(|live| live.facts.declares_tools)
 }
 
 /// A listed entry as a tool; `None` for one without a name, which does not fail the others.
@@ -166,25 +101,6 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    // MCP-52, case 37: the guard counts pages and remembers cursors
-    #[test]
-    fn a_listing_ends() {
-        let mut pages = Pages::default();
-        assert_eq!(pages.next(None), Ok(None));
-        assert_eq!(pages.next(Some(String::new())), Ok(None));
-        assert_eq!(pages.next(Some("c".into())), Ok(Some("c".into())));
-        let fault = pages.next(Some("c".into())).unwrap_err();
-        assert_eq!(fault.kind, McpFailureKind::MalformedBody);
-        assert_eq!(fault.detail.as_deref(), Some("MCP list returned duplicate cursor: c"));
-
-        let mut pages = Pages::default();
-        for page in 1..1000 {
-            assert!(pages.next(Some(page.to_string())).is_ok());
-        }
-        let fault = pages.next(Some("1000".into())).unwrap_err();
-        assert_eq!(fault.detail.as_deref(), Some("MCP list exceeded 1000 pages"));
-    }
-
     // MCP-34, case 29
     #[test]
     fn a_schema_is_kept_to_the_byte() {
@@ -228,17 +144,5 @@ mod tests {
             of(json!({"destructiveHint": false, "readOnlyHint": "yes"})),
             all(false, false, true, false)
         );
-    }
-
-    // MCP-52
-    #[test]
-    fn a_page_needs_a_list() {
-        assert!(Page::read(r#"{"tools":[],"nextCursor":null}"#).unwrap().next.is_none());
-        assert_eq!(Page::read(r#"{"tools":[],"nextCursor":"a","x":1}"#).unwrap().next.as_deref(), Some("a"));
-        for raw in
-            ["{}", "[]", "null", r#"{"tools":{}}"#, r#"{"tools":null}"#, r#"{"tools":[],"nextCursor":7}"#]
-        {
-            assert!(Page::read(raw).is_none(), "{raw}");
-        }
     }
 }

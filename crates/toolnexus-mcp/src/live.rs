@@ -12,14 +12,20 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::WaitFor;
+
+use toolnexus_process::{ChildExit, ChildProcess, ChildView};
 
 use crate::auth::Asking;
-use crate::child::{ChildProcess, ChildView};
-use crate::failure::{ChildExit, Fault, McpFailure, McpPhase, quoted_stderr};
+use crate::child::last_words;
+use crate::connect::McpServerInfo;
+use crate::era::{self, Address, Seen, Verdict, verdicts};
+use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::http::{HttpFault, HttpLink};
 use crate::in_flight::CallsInFlight;
 use crate::stdio::{Down, StdioError};
+use crate::transport::Session;
 use crate::wire;
 
 /// How long closing one connection may take: the goodbye to a session, mostly.
@@ -39,6 +45,13 @@ pub(crate) enum Wire {
     },
     /// An HTTP endpoint.
     Http(HttpLink),
+    /// A wire of the host's own.
+    Foreign {
+        /// Why it is gone.
+        down: Down,
+        /// Ends it.
+        cut: CancellationToken,
+    },
 }
 
 impl Wire {
@@ -47,21 +60,22 @@ impl Wire {
         match self {
             Wire::Stdio { child, .. } => child.kill(),
             Wire::Http(link) => link.abort(),
+            Wire::Foreign { cut, .. } => cut.cancel(),
         }
     }
 
     /// Whom its time limits wait for.
     pub(crate) fn asking(&self) -> Asking {
         match self {
-            Wire::Stdio { .. } => Asking::default(),
             Wire::Http(link) => link.asking().clone(),
+            _ => Asking::default(),
         }
     }
 
     fn child(&self) -> Option<ChildView> {
         match self {
             Wire::Stdio { child, .. } => Some(child.view()),
-            Wire::Http(_) => None,
+            Wire::Http(_) | Wire::Foreign { .. } => None,
         }
     }
 
@@ -80,10 +94,26 @@ impl Wire {
         match self {
             Wire::Stdio { child, down } => match down.get() {
                 Some(fault) => fault.clone(),
-                None => child.view().last_words().await,
+                None => last_words(&child.view()).await,
             },
             Wire::Http(link) => link.stream_ended(),
+            Wire::Foreign { down, .. } => {
+                down.get().cloned().unwrap_or_else(|| Fault::transport("stream-failed"))
+            }
         }
+    }
+
+    /// What was seen of the answer to the beginning of the session.
+    pub(crate) fn seen(&self) -> Seen {
+        match self {
+            Wire::Http(link) => link.seen(),
+            _ => Seen::default(),
+        }
+    }
+
+    /// Whether calls must not overlap unless the entry says otherwise.
+    pub(crate) fn is_serialized(&self) -> bool {
+        matches!(self, Wire::Http(link) if link.has_session())
     }
 
     /// What an error from sending means.
@@ -116,6 +146,10 @@ impl Wire {
                 Fault::rpc(error.code.0.into(), error.message.into_owned())
             }
             ClientInitializeError::ExpectedInitResult(Some(result)) => spoiled(result),
+            ClientInitializeError::NoCompatibleProtocolVersion { .. } => match self.seen().code {
+                Some(code) => Fault::rpc(code, String::new()),
+                None => Fault::with_detail(McpFailureKind::MalformedBody, "unsupported protocol version"),
+            },
             _ => Fault::malformed(),
         }
     }
@@ -131,11 +165,32 @@ fn spoiled(result: ServerResult) -> Fault {
     wire::raw_result(result).err().unwrap_or_else(Fault::malformed)
 }
 
-/// A connection after its handshake. Dropping it ends it without a goodbye.
+/// What a server told of itself when it was greeted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) info: McpServerInfo,
+    pub(crate) protocol_version: String,
+    pub(crate) declares_tools: bool,
+}
+
+/// How a session has begun.
+pub(crate) struct Begun {
+    pub(crate) facts: Facts,
+    pub(crate) session: Session,
+    pub(crate) judged: Option<Address>,
+}
+
+/// A session that stands. Dropping it ends it without a goodbye.
 pub(crate) struct Live {
     pub(crate) server: Arc<str>,
+    pub(crate) facts: Facts,
+    pub(crate) session: Session,
+    /// Whose era was found out, where a refusal may show that it is another now.
+    judged: Option<Address>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
+    /// Answers what the server asks of the host.
+    pub(crate) wait_for: Option<WaitFor>,
     pub(crate) closed: CancellationToken,
     pub(crate) runtime: Handle,
     pub(crate) wire: Wire,
@@ -146,6 +201,7 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(
         server: &str,
+        begun: Begun,
         service: RunningService<RoleClient, Handler>,
         calls: Arc<CallsInFlight>,
         wire: Wire,
@@ -153,8 +209,12 @@ impl Live {
     ) -> Self {
         Live {
             server: server.into(),
+            facts: begun.facts,
+            session: begun.session,
+            judged: begun.judged,
             peer: service.peer().clone(),
             calls,
+            wait_for: service.service().wait_for.clone(),
             closed: CancellationToken::new(),
             runtime: Handle::current(),
             wire,
@@ -169,9 +229,24 @@ impl Live {
             return Some(Fault::closed());
         }
         match &self.wire {
-            Wire::Stdio { down, .. } => down.get().cloned(),
+            Wire::Stdio { down, .. } | Wire::Foreign { down, .. } => down.get().cloned(),
             Wire::Http(link) => self.peer.is_transport_closed().then(|| link.stream_ended()),
         }
+    }
+
+    /// Whether a refusal may show that the server is of another era than was found out.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judged.is_some()
+    }
+
+    /// Whether a request's fault shows that; the verdict is forgotten then.
+    pub(crate) fn unlearn(&self, fault: &Fault) -> bool {
+        let Some(address) = &self.judged else { return false };
+        let contradicted = era::contradicts(Verdict::Modern, fault, Seen::default(), false);
+        if contradicted {
+            verdicts().forget(address);
+        }
+        contradicted
     }
 
     /// What an error of a request means.
@@ -194,6 +269,7 @@ impl Live {
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
         self.closed.cancel();
+        self.calls.end();
         self.wire.cut();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -202,6 +278,7 @@ impl Live {
     /// flight end at once. Bounded; any number of times.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
+        self.calls.end();
         if matches!(self.wire, Wire::Stdio { .. }) {
             self.wire.cut();
         }

@@ -14,14 +14,15 @@ use tracing::warn;
 
 use crate::call::RemoteTool;
 use crate::config::{McpConfig, McpServerConfig};
-use crate::connect::{Connected, McpServerInfo, Unreached, connect};
+use crate::connect::Unreached;
 use crate::failure::McpPhase;
 use crate::filter::ToolFilter;
 use crate::listing::{ListedTool, list_tools};
-use crate::live::{Live, settle};
+use crate::live::{Facts, settle};
 use crate::naming::mcp_tool_name;
 use crate::options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent};
-use crate::request::Limits;
+use crate::param_headers::ParamMarks;
+use crate::slot::Slot;
 use crate::source::{Arrived, McpConnection, McpSource};
 
 /// Loads every server of a document. Never fails: a server that cannot be loaded is `failed` in
@@ -134,6 +135,27 @@ where
     Err(error)
 }
 
+/// Runs `work` until it is done or the context ends; then everything that holds a token of `tasks` is
+/// gone on return.
+pub(crate) async fn until_ended<T>(
+    ctx: &McpContext,
+    tasks: &TaskTracker,
+    work: impl Future<Output = T>,
+) -> Result<T, McpContextError> {
+    if let Some(error) = already_ended(ctx) {
+        return Err(error);
+    }
+    let mut work = Box::pin(work);
+    let error = tokio::select! {
+        biased;
+        error = ended(ctx) => error,
+        done = &mut work => return Ok(done),
+    };
+    drop(work);
+    settle(std::slice::from_ref(tasks)).await;
+    Err(error)
+}
+
 fn already_ended(ctx: &McpContext) -> Option<McpContextError> {
     if ctx.cancel.is_cancelled() {
         return Some(McpContextError::Cancelled);
@@ -156,28 +178,38 @@ async fn ended(ctx: &McpContext) -> McpContextError {
     }
 }
 
-async fn load_server(server: &McpServerConfig, opts: &LoadMcpOptions, tasks: &TaskTracker) -> McpConnection {
+pub(crate) async fn load_server(
+    server: &McpServerConfig,
+    opts: &LoadMcpOptions,
+    tasks: &TaskTracker,
+) -> McpConnection {
     if !server.enabled {
         return McpConnection::disabled(&server.name);
     }
     match reach(server, opts, tasks).await {
-        Ok(reached) => {
-            let tools = take_tools(server, &reached);
-            let Reached { live, info, protocol_version, .. } = reached;
-            McpConnection::connected(&server.name, Arrived { live, info, protocol_version, tools })
-        }
-        Err(unreached) => {
-            warn!("[toolnexus] MCP server \"{}\" failed: {}", server.name, unreached.failure);
-            McpConnection::failed(unreached.failure, unreached.stderr)
-        }
+        Ok(reached) => keep(reached),
+        Err(unreached) => McpConnection::unreached(unreached),
     }
+}
+
+/// A connection out of a session that stands: its tools are listed.
+pub(crate) async fn list_and_keep(slot: Arc<Slot>) -> McpConnection {
+    match list(slot).await {
+        Ok(reached) => keep(reached),
+        Err(unreached) => McpConnection::unreached(unreached),
+    }
+}
+
+fn keep(reached: Reached) -> McpConnection {
+    let tools = take_tools(&reached);
+    let Reached { slot, facts, .. } = reached;
+    McpConnection::connected(Arrived { slot, facts, tools })
 }
 
 /// A server that has answered, with everything it lists.
 pub(crate) struct Reached {
-    pub(crate) live: Arc<Live>,
-    pub(crate) info: McpServerInfo,
-    pub(crate) protocol_version: String,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) facts: Facts,
     pub(crate) listed: Vec<ListedTool>,
 }
 
@@ -187,46 +219,60 @@ pub(crate) async fn reach(
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
 ) -> Result<Reached, Unreached> {
-    let connected = connect(server, opts, tasks).await?;
-    let Connected { live, info, protocol_version, declares_tools } = connected;
-    match list_tools(&live, Duration::from_millis(server.timeout_ms), declares_tools).await {
-        Ok(listed) => Ok(Reached { live, info, protocol_version, listed }),
+    list(Arc::new(Slot::connected(server, opts, tasks).await?)).await
+}
+
+async fn list(slot: Arc<Slot>) -> Result<Reached, Unreached> {
+    match list_tools(&slot, Duration::from_millis(slot.config.timeout_ms)).await {
+        Ok(listed) => {
+            let facts = slot.current().map(|live| live.facts.clone()).unwrap_or_default();
+            Ok(Reached { slot, facts, listed })
+        }
         Err(fault) => {
-            let failure = live.failure(fault, McpPhase::ListTools);
-            let stderr = live.wire.stderr();
-            live.close().await;
+            let failure = slot.failure(fault, McpPhase::ListTools);
+            let stderr = slot.current().map(|live| live.wire.stderr()).unwrap_or_default();
+            slot.close().await;
             Err(Unreached { failure, stderr })
         }
     }
 }
 
 /// The listed tools that the server's filter lets through, under their final names.
-fn take_tools(server: &McpServerConfig, reached: &Reached) -> Vec<Tool> {
-    let filter = ToolFilter::new(&server.tools);
-    for name in filter.unmatched(reached.listed.iter().map(|tool| tool.name.as_str())) {
-        warn!("[toolnexus] server \"{}\" tools filter name \"{name}\" matched no tool", server.name);
+fn take_tools(reached: &Reached) -> Vec<Tool> {
+    let Reached { slot, listed, .. } = reached;
+    let filter = ToolFilter::new(&slot.config.tools);
+    for name in filter.unmatched(listed.iter().map(|tool| tool.name.as_str())) {
+        warn!("[toolnexus] server \"{}\" tools filter name \"{name}\" matched no tool", slot.server);
     }
-    let limits = Limits {
-        idle: Duration::from_millis(server.timeout_ms),
-        total: (server.max_total_timeout_ms > 0).then(|| Duration::from_millis(server.max_total_timeout_ms)),
-    };
-    let taken = reached.listed.iter().filter(|tool| filter.takes(&tool.name));
-    taken.map(|listed| tool(listed, &server.name, &reached.live, limits)).collect()
+    listed.iter().filter(|tool| filter.takes(&tool.name)).filter_map(|listed| tool(listed, slot)).collect()
 }
 
-fn tool(listed: &ListedTool, server: &str, live: &Arc<Live>, limits: Limits) -> Tool {
-    let remote = Arc::new(RemoteTool { live: Arc::clone(live), name: listed.name.clone(), limits });
-    let mut tool = Tool::new(mcp_tool_name(server, &listed.name), move |args, context| {
+/// `None` for a tool that the protocol asks clients to leave alone.
+fn tool(listed: &ListedTool, slot: &Arc<Slot>) -> Option<Tool> {
+    let marks = match ParamMarks::of(&listed.input_schema) {
+        Ok(marks) => marks,
+        Err(reason) if slot.is_modern() => {
+            let (server, name) = (&slot.server, &listed.name);
+            warn!("[toolnexus] server \"{server}\" tool \"{name}\" skipped: {reason}");
+            return None;
+        }
+        // Words without a meaning, before there were such marks.
+        Err(_) => ParamMarks::default(),
+    };
+    let (slot, limits) = (Arc::clone(slot), slot.limits());
+    let server = slot.server.to_string();
+    let remote = Arc::new(RemoteTool { slot, name: listed.name.clone(), limits, marks });
+    let mut tool = Tool::new(mcp_tool_name(&server, &listed.name), move |args, context| {
         let remote = Arc::clone(&remote);
         async move { remote.call(args, context).await }
     })
     .description(&listed.description)
     .input_schema(listed.input_schema.clone())
     .source(ToolSource::Mcp)
-    .origin(ToolOrigin { server: server.to_owned(), remote_name: listed.name.clone() });
+    .origin(ToolOrigin { server, remote_name: listed.name.clone() });
     tool.title = listed.title.clone();
     tool.hints = listed.hints;
-    tool
+    Some(tool)
 }
 
 fn event_of(connection: &McpConnection) -> McpServerEvent {

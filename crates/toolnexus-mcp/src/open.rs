@@ -3,28 +3,28 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage};
 
 use crate::in_flight::CallsInFlight;
-use crate::wire;
+use crate::wire::{self, Opener};
 
 /// Follows the open requests from the outgoing side, and reads what comes in for them.
 pub(crate) struct OpenRequests {
     calls: Arc<CallsInFlight>,
-    initialize: Option<RequestId>,
+    opener: Option<(RequestId, Opener)>,
     pending: HashSet<RequestId>,
 }
 
 impl OpenRequests {
     pub(crate) fn new(calls: Arc<CallsInFlight>) -> Self {
-        OpenRequests { calls, initialize: None, pending: HashSet::new() }
+        OpenRequests { calls, opener: None, pending: HashSet::new() }
     }
 
     /// Notes a message that goes out.
     pub(crate) fn note(&mut self, message: &ClientJsonRpcMessage) {
         if let ClientJsonRpcMessage::Request(request) = message {
-            if matches!(request.request, ClientRequest::InitializeRequest(_)) {
-                self.initialize = Some(request.id.clone());
+            if let Some(opener) = Opener::of(&request.request) {
+                self.opener = Some((request.id.clone(), opener));
             }
             self.pending.insert(request.id.clone());
         } else if let Some(id) = withdrawn(message) {
@@ -36,7 +36,8 @@ impl OpenRequests {
     /// asked for would end rmcp's handshake.
     pub(crate) fn read(&mut self, text: &str) -> Option<ServerJsonRpcMessage> {
         let mut message = wire::read(text, &self.calls, None, |id| {
-            self.initialize.as_ref().is_some_and(|asked| wire::same_id(id, asked))
+            let (asked, opener) = self.opener.as_ref()?;
+            wire::same_id(id, asked).then_some(*opener)
         })?;
         let answered = match &mut message {
             ServerJsonRpcMessage::Response(response) => Some(&mut response.id),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
+use crate::transport::{Permit, SpecSource};
 use crate::{McpEra, McpSignIn, McpStatus, McpTokenStore};
 
 /// Told of each server the moment it is connected, failed or found disabled.
@@ -42,6 +43,11 @@ pub struct LoadMcpOptions {
     pub sign_in: Option<McpSignIn>,
     /// Where the tokens of servers with `auth` are kept, unless that says. `None`: in memory.
     pub token_store: Option<Arc<dyn McpTokenStore>>,
+    /// Decides on servers that are not the user's own. `None`: those are refused.
+    pub permit: Option<Permit>,
+    /// Where the document comes from. Default: the user. A server's own
+    /// [`source`](crate::McpServerConfig::source) goes before it.
+    pub source: SpecSource,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -55,6 +61,8 @@ impl std::fmt::Debug for LoadMcpOptions {
             .field("sign_in", &self.sign_in)
             .field("token_store", &self.token_store.is_some())
             .field("era", &self.era)
+            .field("permit", &self.permit.is_some())
+            .field("source", &self.source)
             .field("default_inherit_env", &self.default_inherit_env)
             .finish()
     }

@@ -1,6 +1,7 @@
 //! One request on a standing connection, with its time limits and its withdrawal.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::NumberOrString;
@@ -8,10 +9,11 @@ use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientRequest, RequestId, RequestMetaObject,
 };
 use rmcp::service::PeerRequestOptions;
-use tokio::time::{Instant, sleep_until};
 use toolnexus_core::ToolContext;
 use tracing::{Span, field};
 
+use crate::clock::Clock;
+use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind, McpPhase};
 use crate::live::Live;
 use crate::wire;
@@ -37,12 +39,39 @@ pub(crate) struct Limits {
     pub(crate) total: Option<Duration>,
 }
 
+impl Limits {
+    /// Those of the calls to a server.
+    pub(crate) fn of(server: &McpServerConfig) -> Self {
+        let total = server.max_total_timeout_ms;
+        Limits {
+            idle: Duration::from_millis(server.timeout_ms),
+            total: (total > 0).then(|| Duration::from_millis(total)),
+        }
+    }
+
+    /// Those of one call: its context may set how long it may be silent.
+    pub(crate) fn within(self, context: &ToolContext) -> Self {
+        Limits { idle: context.timeout_ms.map_or(self.idle, Duration::from_millis), ..self }
+    }
+
+    /// What is left after `spent`: the time without a sign of life begins anew with each request.
+    ///
+    /// # Errors
+    /// Nothing is left.
+    pub(crate) fn after(self, spent: Duration) -> Result<Self, Fault> {
+        match self.total.map(|total| total.checked_sub(spent)) {
+            Some(None | Some(Duration::ZERO)) => Err(Fault::timeout()),
+            left => Ok(Limits { total: left.flatten(), ..self }),
+        }
+    }
+}
+
 /// Sends a request and gives the raw JSON of its result.
 ///
 /// Time limits are kept here and not by rmcp, which awaits the writing of a cancel notice before it
 /// reports a timeout and would wait for ever on a full pipe. Dropping the future withdraws the
 /// request, as its limits and the cancel of `context` do; what the server tells meanwhile goes to its
-/// reporter.
+/// reporter. While a question of the server's waits for the host the limits do not run.
 pub(crate) async fn request(
     live: &Live,
     request: ClientRequest,
@@ -53,20 +82,16 @@ pub(crate) async fn request(
     if let Some(fault) = live.ended() {
         return Err(fault);
     }
-    let started = Instant::now();
-    let end = limits.total.and_then(|total| started.checked_add(total));
-    let deadline = |last: Instant| {
-        let idle = last.checked_add(limits.idle);
-        [idle, end].into_iter().flatten().min()
-    };
+    let clock = Arc::new(Clock::new(limits));
+    let starting = live.calls.start(Arc::clone(&clock));
     let cancelled = async {
         match context {
             Some(context) => context.cancel.cancelled().await,
             None => pending().await,
         }
     };
-    let timer = timer(deadline(started), started);
-    tokio::pin!(cancelled, timer);
+    let expired = clock.expired();
+    tokio::pin!(cancelled, expired);
 
     let mut options = PeerRequestOptions::no_options();
     options.meta = meta;
@@ -78,48 +103,33 @@ pub(crate) async fn request(
             Ok(handle) => handle,
             Err(error) => return Err(live.fault(error).await),
         },
-        () = &mut timer => return Err(Fault::timeout()),
+        () = &mut expired => return Err(Fault::timeout()),
     };
 
     let request_id = handle.id.clone();
     let mut open = OpenRequest { live, id: Some(handle.id) };
-    let call = match handle.progress_token.0 {
+    let _call = match handle.progress_token.0 {
         NumberOrString::Number(token) => {
             let reporter = context.map(|context| context.reporter.clone()).unwrap_or_default();
-            Some(live.calls.follow(token, request_id, reporter))
+            Some(starting.follow(token, request_id, reporter))
         }
         NumberOrString::String(_) => None,
     };
     let mut answer = handle.rx;
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
-            () = live.closed.cancelled() => return Err(Fault::closed()),
-            answer = &mut answer => {
-                open.id = None;
-                return match answer {
-                    Ok(Ok(result)) => wire::raw_result(result),
-                    Ok(Err(error)) => Err(live.fault(error).await),
-                    Err(_) => Err(live.fault(rmcp::ServiceError::TransportClosed).await),
-                };
-            }
-            () = &mut timer => {
-                let last = call.as_ref().map_or(started, |call| call.last());
-                let last = live.wire.asking().last().map_or(last, |asked| asked.max(last));
-                match deadline(last) {
-                    Some(due) if due > Instant::now() => timer.as_mut().reset(due),
-                    _ => return Err(Fault::timeout()),
-                }
+    tokio::select! {
+        biased;
+        () = &mut cancelled => Err(Fault::new(McpFailureKind::Cancelled)),
+        () = live.closed.cancelled() => Err(Fault::closed()),
+        answer = &mut answer => {
+            open.id = None;
+            match answer {
+                Ok(Ok(result)) => wire::raw_result(result),
+                Ok(Err(error)) => Err(live.fault(error).await),
+                Err(_) => Err(live.fault(rmcp::ServiceError::TransportClosed).await),
             }
         }
+        () = &mut expired => Err(Fault::timeout()),
     }
-}
-
-/// A timer for `deadline`; none is so far away that it does not matter.
-fn timer(deadline: Option<Instant>, now: Instant) -> tokio::time::Sleep {
-    const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-    sleep_until(deadline.unwrap_or(now + FAR))
 }
 
 /// A request that is under way; dropped before its answer, it is withdrawn.

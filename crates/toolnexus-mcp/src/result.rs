@@ -1,4 +1,4 @@
-//! From the result of `tools/call` to a [`ToolResult`].
+//! From the result of `tools/call`, or `resources/read`, to a [`ToolResult`].
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +28,21 @@ pub(crate) fn tool_result(raw: &str) -> Result<ToolResult, Fault> {
     Ok(ToolResult { output, is_error, parts: content.parts, metadata: None, structured })
 }
 
+/// Reads the raw JSON of the result of `resources/read`: its contents are what a call would embed.
+pub(crate) fn resource_result(raw: &str) -> Result<ToolResult, Fault> {
+    #[derive(Deserialize)]
+    struct ReadResult {
+        contents: Vec<Value>,
+    }
+    let result: ReadResult = serde_json::from_str(raw).map_err(|_| Fault::malformed())?;
+    let mut content = Content::default();
+    for entry in result.contents {
+        let resource = serde_json::from_value(entry).ok();
+        content.take(Entry { r#type: "resource".to_owned(), resource, ..Default::default() });
+    }
+    Ok(ToolResult { output: content.text(), parts: content.parts, ..Default::default() })
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CallResult<'a> {
@@ -41,7 +56,7 @@ struct CallResult<'a> {
 }
 
 /// One entry of the content, whatever its type: the keys that any type uses.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
     r#type: String,

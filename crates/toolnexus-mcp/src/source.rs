@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use toolnexus_core::{BoxFuture, SourceHandle, Tool};
+use toolnexus_process::ChildExit;
+use tracing::warn;
 
 use crate::McpStatus;
-use crate::connect::McpServerInfo;
-use crate::failure::{ChildExit, McpFailure, McpPhase};
-use crate::live::Live;
+use crate::connect::{McpServerInfo, Unreached};
+use crate::failure::{McpFailure, McpPhase};
+use crate::live::{Facts, Live};
+use crate::slot::Slot;
+use crate::transport::Session;
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -57,6 +61,13 @@ impl McpSource {
     }
 }
 
+/// Its connections, one for each configured server.
+impl AsRef<[McpConnection]> for McpSource {
+    fn as_ref(&self) -> &[McpConnection] {
+        &self.connections
+    }
+}
+
 impl SourceHandle for McpSource {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(McpSource::close(self))
@@ -91,14 +102,13 @@ struct Record {
     info: Option<McpServerInfo>,
     protocol_version: Option<String>,
     tools: Vec<Tool>,
-    live: Option<Arc<Live>>,
+    slot: Option<Arc<Slot>>,
 }
 
 /// What a connected server brought.
 pub(crate) struct Arrived {
-    pub(crate) live: Arc<Live>,
-    pub(crate) info: McpServerInfo,
-    pub(crate) protocol_version: String,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) facts: Facts,
     pub(crate) tools: Vec<Tool>,
 }
 
@@ -113,11 +123,14 @@ impl McpConnection {
             info: None,
             protocol_version: None,
             tools: Vec::new(),
-            live: None,
+            slot: None,
         }))
     }
 
-    pub(crate) fn failed(error: McpFailure, last_stderr: Vec<String>) -> Self {
+    /// A server that could not be connected; logged.
+    pub(crate) fn unreached(unreached: Unreached) -> Self {
+        let Unreached { failure: error, stderr: last_stderr } = unreached;
+        warn!("[toolnexus] MCP server \"{}\" failed: {error}", error.server());
         McpConnection(Arc::new(Record {
             name: error.server().to_owned(),
             status: McpStatus::Failed,
@@ -127,21 +140,21 @@ impl McpConnection {
             info: None,
             protocol_version: None,
             tools: Vec::new(),
-            live: None,
+            slot: None,
         }))
     }
 
-    pub(crate) fn connected(name: &str, arrived: Arrived) -> Self {
+    pub(crate) fn connected(arrived: Arrived) -> Self {
         McpConnection(Arc::new(Record {
-            name: name.to_owned(),
+            name: arrived.slot.server.to_string(),
             status: McpStatus::Connected,
             phase: McpPhase::ListTools,
             error: None,
             last_stderr: Vec::new(),
-            info: Some(arrived.info),
-            protocol_version: Some(arrived.protocol_version),
+            info: Some(arrived.facts.info),
+            protocol_version: Some(arrived.facts.protocol_version),
             tools: arrived.tools,
-            live: Some(arrived.live),
+            slot: Some(arrived.slot),
         }))
     }
 
@@ -170,7 +183,7 @@ impl McpConnection {
         if let Some(code) = self.0.error.as_ref().and_then(McpFailure::exit_code) {
             return Some(code);
         }
-        match self.0.live.as_ref().and_then(|live| live.wire.exit()) {
+        match self.live().and_then(|live| live.wire.exit()) {
             Some(ChildExit::Code(code)) => Some(code),
             _ => None,
         }
@@ -179,7 +192,7 @@ impl McpConnection {
     /// The last lines that a child wrote to standard error: up to 200 lines and 64 KiB. Empty for
     /// a remote server.
     pub fn stderr(&self) -> Vec<String> {
-        match &self.0.live {
+        match self.live() {
             Some(live) => live.wire.stderr(),
             None => self.0.last_stderr.clone(),
         }
@@ -202,20 +215,36 @@ impl McpConnection {
 
     /// Whether the connection stands at this moment.
     pub fn is_connected(&self) -> bool {
-        self.0.live.as_ref().is_some_and(|live| live.ended().is_none())
+        self.0.slot.as_ref().is_some_and(|slot| slot.is_live())
+    }
+
+    /// How the session began, and what it allows: its era, revision and concurrency. `None` when there
+    /// has been none. It changes only with a reconnect.
+    pub fn session(&self) -> Option<Session> {
+        self.live().map(|live| live.session.clone())
+    }
+
+    /// The server's place, if it has one.
+    pub(crate) fn slot(&self) -> Option<&Arc<Slot>> {
+        self.0.slot.as_ref()
+    }
+
+    /// The session that stands, or stood.
+    fn live(&self) -> Option<Arc<Live>> {
+        self.0.slot.as_ref().and_then(|slot| slot.current())
     }
 
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
-        if let Some(live) = &self.0.live {
-            live.cut();
+        if let Some(slot) = &self.0.slot {
+            slot.cut();
         }
     }
 
     /// Ends the connection. See [`McpSource::close`].
     pub async fn close(&self) {
-        if let Some(live) = &self.0.live {
-            live.close().await;
+        if let Some(slot) = &self.0.slot {
+            slot.close().await;
         }
     }
 }

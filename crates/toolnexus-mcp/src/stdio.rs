@@ -9,8 +9,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use toolnexus_process::{ChildView, Pipes};
 
-use crate::child::{ChildView, Pipes};
+use crate::child::last_words;
 use crate::failure::Fault;
 use crate::in_flight::CallsInFlight;
 use crate::open::OpenRequests;
@@ -45,6 +46,7 @@ pub(crate) struct StdioTransport {
     lines: Lines<ChildStdout>,
     child: ChildView,
     open: OpenRequests,
+    calls: Arc<CallsInFlight>,
     down: Down,
     _token: TaskTrackerToken,
 }
@@ -61,7 +63,8 @@ impl StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
-            open: OpenRequests::new(calls),
+            open: OpenRequests::new(Arc::clone(&calls)),
+            calls,
             down,
             _token: token,
         }
@@ -87,7 +90,11 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
+        let nobody_reads = self.calls.have_ended() && wire::is_answer(&message);
         async move {
+            if nobody_reads {
+                return Ok(());
+            }
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
             line.push(b'\n');
             let mut stdin = stdin.lock().await;
@@ -103,7 +110,8 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(Line::Whole) => self.read_line(),
                 Some(Line::TooLong) => self.too_long(),
                 None => {
-                    let fault = self.child.last_words().await;
+                    self.calls.end();
+                    let fault = last_words(&self.child).await;
                     let _ = self.down.set(fault);
                     None
                 }

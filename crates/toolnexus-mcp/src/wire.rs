@@ -3,8 +3,8 @@
 //! rmcp decodes every result as one untagged union in a fixed order, whatever was asked, which
 //! costs some twenty trial decodes and turns a result with an extra key into another type. So a
 //! result is handed over *unread*: as a custom result that holds its raw JSON as a string. Whoever
-//! asked decodes it, once, by the method it asked for. Only the answer to `initialize` is read
-//! here, since rmcp's own handshake needs it.
+//! asked decodes it, once, by the method it asked for. Only the answers to `initialize` and
+//! `server/discover` are read here, since rmcp's own beginning of a session needs them.
 //!
 //! A server's result is always a string in that form, so other JSON types are free to carry what
 //! this side found out about a response: see [`Spoiled`].
@@ -13,9 +13,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use rmcp::model::{
-    CancelledNotification, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
-    InitializeResult, PingRequest, ProtocolVersion, RequestId, ServerCapabilities, ServerJsonRpcMessage,
-    ServerNotification, ServerRequest, ServerResult,
+    CancelledNotification, ClientJsonRpcMessage, ClientRequest, CustomRequest, CustomResult, DiscoverResult,
+    ErrorCode, ErrorData, Implementation, InitializeResult, PingRequest, ProtocolVersion, RequestId,
+    ServerCapabilities, ServerJsonRpcMessage, ServerNotification, ServerRequest, ServerResult,
 };
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -31,6 +31,39 @@ const ACCEPTED_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", 
 
 /// The newest revision with a handshake: what this client offers.
 pub(crate) const OFFERED_VERSION: ProtocolVersion = ProtocolVersion::V_2025_11_25;
+
+/// The one request of a server that this client may answer.
+pub(crate) const ELICITATION: &str = "elicitation/create";
+
+/// Its name within this client, for rmcp to leave it alone.
+const UNREAD_ELICITATION: &str = "toolnexus/elicitation";
+
+/// The key of the raw JSON in its parameters.
+const UNREAD: &str = "unread";
+/// The revision without a handshake that this client speaks.
+pub(crate) const MODERN_VERSION: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
+/// Where a server tells of itself in the modern era, in the `_meta` of what it has discovered.
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// A request that begins a session: rmcp reads its answer itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opener {
+    /// `initialize`.
+    Initialize,
+    /// `server/discover`.
+    Discover,
+}
+
+impl Opener {
+    pub(crate) fn of(request: &ClientRequest) -> Option<Self> {
+        match request {
+            ClientRequest::InitializeRequest(_) => Some(Opener::Initialize),
+            ClientRequest::DiscoverRequest(_) => Some(Opener::Discover),
+            _ => None,
+        }
+    }
+}
 
 /// Why a response that came cannot be used, in the place of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +184,7 @@ pub(crate) fn read(
     text: &str,
     calls: &CallsInFlight,
     stream_of: Option<&RequestId>,
-    is_initialize: impl Fn(&RequestId) -> bool,
+    opener: impl Fn(&RequestId) -> Option<Opener>,
 ) -> Option<ServerJsonRpcMessage> {
     let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
     if envelope.jsonrpc != "2.0" {
@@ -161,8 +194,19 @@ pub(crate) fn read(
     match (envelope.method, id) {
         (Some(method), Some(id)) => Some(request(method, envelope.params, id)),
         (Some(method), None) => notification(&method, envelope.params, calls, stream_of),
-        (None, id) => response(envelope.result, envelope.error, id, is_initialize),
+        (None, id) => response(envelope.result, envelope.error, id, opener),
     }
+}
+
+/// Whether a message answers a request of the server's.
+pub(crate) fn is_answer(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_))
+}
+
+/// The id of a request.
+pub(crate) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    let ClientJsonRpcMessage::Request(request) = message else { return None };
+    Some(&request.id)
 }
 
 /// Whether an answer's id means that request; the same number as text is the same id.
@@ -188,15 +232,30 @@ fn request_id(raw: &RawValue) -> Option<RequestId> {
     Some(RequestId::Number(float as i64))
 }
 
-/// A request goes on untyped, but for the ping that rmcp answers itself even in a handshake.
+/// A request goes on untyped, but for the ping that rmcp answers itself even in a handshake. Only
+/// an elicitation's parameters are kept, unread as results are: rmcp's types would lose most of a
+/// schema, and it takes no odd ones at all.
 fn request(method: String, params: Option<&RawValue>, id: RequestId) -> ServerJsonRpcMessage {
-    let request = if method == "ping" {
-        ServerRequest::PingRequest(PingRequest::default())
-    } else {
-        let params = params.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        ServerRequest::CustomRequest(CustomRequest::new(method, params))
+    let request = match method.as_str() {
+        "ping" => ServerRequest::PingRequest(PingRequest::default()),
+        ELICITATION => {
+            let params = params.map_or("null", RawValue::get);
+            let params = serde_json::json!({ UNREAD: params });
+            ServerRequest::CustomRequest(CustomRequest::new(UNREAD_ELICITATION, Some(params)))
+        }
+        _ => ServerRequest::CustomRequest(CustomRequest::new(method, None)),
     };
     ServerJsonRpcMessage::request(request, id)
+}
+
+/// The parameters of an elicitation that [`read`] handed over unread; `None` for any other request.
+pub(crate) fn elicitation(request: &CustomRequest) -> Option<Value> {
+    if request.method != UNREAD_ELICITATION {
+        return None;
+    }
+    let raw = request.params.as_ref()?.get(UNREAD)?.as_str()?;
+    // Numbers out of range are all that can be wrong with it: asked is asked.
+    Some(serde_json::from_str(raw).unwrap_or_default())
 }
 
 fn notification(
@@ -227,7 +286,7 @@ fn response(
     result: Option<&RawValue>,
     error: Option<&RawValue>,
     id: Option<RequestId>,
-    is_initialize: impl Fn(&RequestId) -> bool,
+    opener: impl Fn(&RequestId) -> Option<Opener>,
 ) -> Option<ServerJsonRpcMessage> {
     if let Some(error) = error {
         return Some(match error_data(error) {
@@ -236,14 +295,12 @@ fn response(
         });
     }
     let (result, id) = (result?, id?);
-    let result = if is_initialize(&id) {
-        match initialize_result(result.get()) {
-            Ok(result) => ServerResult::InitializeResult(result),
-            Err(spoiled) => spoiled.into_result(),
-        }
-    } else {
-        ServerResult::CustomResult(CustomResult(Value::String(result.get().to_owned())))
+    let read = match opener(&id) {
+        Some(Opener::Initialize) => initialize_result(result.get()).map(ServerResult::InitializeResult),
+        Some(Opener::Discover) => discover_result(result.get()).map(ServerResult::DiscoverResult),
+        None => Ok(ServerResult::CustomResult(CustomResult(Value::String(result.get().to_owned())))),
     };
+    let result = read.unwrap_or_else(Spoiled::into_result);
     Some(ServerJsonRpcMessage::response(result, id))
 }
 
@@ -283,15 +340,55 @@ fn initialize_result(raw: &str) -> Result<InitializeResult, Spoiled> {
     let version: ProtocolVersion =
         serde_json::from_value(Value::String(version)).map_err(|_| Spoiled::Malformed)?;
 
-    let text = |key: &str| answer.server_info.get(key).and_then(Value::as_str).unwrap_or_default();
-    let mut info = Implementation::new(text("name"), text("version"));
-    info.title = answer.server_info.get("title").and_then(Value::as_str).map(str::to_owned);
-
     let mut result = InitializeResult::new(capabilities(answer.capabilities))
-        .with_server_info(info)
+        .with_server_info(implementation(&answer.server_info))
         .with_protocol_version(version);
     result.instructions = answer.instructions.as_str().map(str::to_owned);
     Ok(result)
+}
+
+/// Completes what servers leave out of the answer to `server/discover`, so that rmcp reads it.
+fn discover_result(raw: &str) -> Result<DiscoverResult, Spoiled> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Answer {
+        #[serde(default)]
+        result_type: Value,
+        supported_versions: Vec<Value>,
+        #[serde(default)]
+        capabilities: Value,
+        #[serde(default)]
+        server_info: Value,
+        #[serde(default)]
+        instructions: Value,
+        #[serde(default, rename = "_meta")]
+        meta: Value,
+    }
+    let answer: Answer = serde_json::from_str(raw).map_err(|_| Spoiled::Malformed)?;
+    if !answer.result_type.is_null() && answer.result_type != "complete" {
+        return Err(Spoiled::Malformed);
+    }
+    let versions = answer.supported_versions.into_iter();
+    let versions = versions.filter_map(|version| serde_json::from_value(version).ok()).collect();
+    let info = answer.meta.get(SERVER_INFO).unwrap_or(&answer.server_info);
+    let mut result = DiscoverResult::new(versions, capabilities(answer.capabilities))
+        .with_server_info(implementation(info));
+    result.instructions = answer.instructions.as_str().map(str::to_owned);
+    Ok(result)
+}
+
+/// What a server says of its implementation; what is missing is empty.
+fn implementation(info: &Value) -> Implementation {
+    let text = |key: &str| info.get(key).and_then(Value::as_str);
+    let mut implementation =
+        Implementation::new(text("name").unwrap_or_default(), text("version").unwrap_or_default());
+    implementation.title = text("title").map(str::to_owned);
+    implementation
+}
+
+/// The JSON of a raw result.
+pub(crate) fn parsed(raw: &str) -> Result<Value, Fault> {
+    serde_json::from_str(raw).map_err(|_| Fault::malformed())
 }
 
 /// Capabilities as declared; where one of them has an odd shape, those that this client asks for.
@@ -312,6 +409,9 @@ mod tests {
     use std::sync::Arc;
 
     use toolnexus_core::Reporter;
+
+    use crate::clock::Clock;
+    use crate::request::Limits;
 
     // MCP-55, MCP-34: what Rust strings cannot hold is replaced, the rest stays byte for byte
     #[test]
@@ -347,7 +447,11 @@ mod tests {
     }
 
     fn read_one(text: &str) -> Option<ServerJsonRpcMessage> {
-        read(text, &CallsInFlight::default(), None, |id| *id == RequestId::Number(0))
+        read(text, &CallsInFlight::default(), None, |id| match id {
+            RequestId::Number(0) => Some(Opener::Initialize),
+            RequestId::Number(900) => Some(Opener::Discover),
+            _ => None,
+        })
     }
 
     fn result_of(text: &str) -> (RequestId, Result<String, Fault>) {
@@ -437,19 +541,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_is_noted_and_not_passed_on() {
         let calls = Arc::new(CallsInFlight::default());
-        let call = calls.follow(4, RequestId::Number(1), Reporter::default());
-        let before = call.last();
+        let limits = Limits { idle: std::time::Duration::from_secs(9), total: None };
+        let clock = Arc::new(Clock::new(limits));
+        let _call = calls.start(Arc::clone(&clock)).follow(4, RequestId::Number(1), Reporter::default());
+        let before = clock.last();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         for token in ["4", "\"4\""] {
             let text = format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
             );
-            assert!(read(&text, &calls, None, |_| false).is_none());
+            assert!(read(&text, &calls, None, |_| None).is_none());
         }
-        assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
+        assert_eq!(clock.last() - before, std::time::Duration::from_secs(1));
         let other = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9}}"#;
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
-        read(other, &calls, None, |_| false);
-        assert_eq!(call.last() - before, std::time::Duration::from_secs(1));
+        read(other, &calls, None, |_| None);
+        assert_eq!(clock.last() - before, std::time::Duration::from_secs(1));
     }
 }

@@ -11,6 +11,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+#[cfg(target_os = "linux")]
+use support::alone::{alone, settled};
 use support::{gone, is_alive, noted, servers, stdio};
 use toolnexus_mcp::{
     LoadMcpOptions, McpConfig, McpContext, McpContextError, McpSource, list_mcp_tools, load_mcp,
@@ -149,19 +151,6 @@ async fn a_load_can_be_spawned() {
     assert_eq!(shared(source.await.unwrap().unwrap()).connected_count(), 0);
 }
 
-/// Open descriptors and live children of this process.
-#[cfg(target_os = "linux")]
-fn footprint() -> (usize, Vec<String>) {
-    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let me = std::process::id().to_string();
-    let children = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        let (_, rest) = stat.rsplit_once(')')?;
-        (rest.split_whitespace().nth(1)? == me).then_some(stat)
-    });
-    (descriptors, children.collect())
-}
-
 // MCP-58, MCP-75: 200 loads over a child that never answers (1,000 take half a minute in a debug
 // build), half of them cancelled after 20 ms, half dropped. The tests of this file run in one
 // process, so this one runs in a process of its own: see `alone`.
@@ -197,35 +186,4 @@ fn many_ended_loads_leave_no_process_and_no_descriptor() {
         assert!(after <= before, "{before} descriptors before, {after} after");
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
     });
-}
-
-/// Waits until there is no child and no more than `descriptors`; gives the number then.
-#[cfg(target_os = "linux")]
-async fn settled(descriptors: usize) -> usize {
-    let deadline = Instant::now() + Duration::from_secs(2);
-    loop {
-        let (open, children) = footprint();
-        let quiet = children.is_empty() && (open <= descriptors || descriptors == 0);
-        let late = Instant::now() > deadline;
-        if quiet || late {
-            assert!(children.is_empty(), "{children:?}");
-            return open;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Runs this test in a process of its own; true in that process.
-fn alone(test: &str) -> bool {
-    const MARK: &str = "TOOLNEXUS_TEST_ALONE";
-    if std::env::var_os(MARK).is_some() {
-        return true;
-    }
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(MARK, "1")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    false
 }

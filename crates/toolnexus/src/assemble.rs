@@ -53,7 +53,7 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
 
     // The servers' load watches the token itself, since it has children to wait for.
     let (servers, skills) = futures::join!(
-        load_servers(config, options.mcp_options.clone(), &cancel),
+        load_servers(config, mcp_options(&options), &cancel),
         cancel.run_until_cancelled(load_skills(&options)),
     );
     let servers = servers?;
@@ -105,6 +105,14 @@ fn check_relay_names(extra_tools: &[Tool]) -> Result<(), Error> {
 fn note(errors: &mut BTreeMap<String, String>, source: &str, reason: &str) {
     tracing::warn!("[toolnexus] {source}: {reason}");
     errors.insert(source.to_owned(), reason.to_owned());
+}
+
+/// The options of the servers' load: who answers for the toolkit answers them too, unless somebody
+/// else was named.
+fn mcp_options(options: &ToolkitOptions) -> LoadMcpOptions {
+    let given = options.mcp_options.clone();
+    let resolver = options.elicit_wait_for.as_ref().or(given.wait_for.as_ref()).or(options.wait_for.as_ref());
+    LoadMcpOptions { wait_for: resolver.cloned(), ..given }
 }
 
 async fn load_servers(

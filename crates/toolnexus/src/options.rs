@@ -46,8 +46,12 @@ pub struct ToolkitOptions {
     pub extra_tools: Vec<Tool>,
     /// Final tool names to leave out, whatever source they come from.
     pub disable_tools: Vec<String>,
-    /// Answers suspended tools in runs whose client has no resolver of its own.
+    /// Answers suspended tools in runs whose client has no resolver of its own, and what MCP servers
+    /// ask while they work.
     pub wait_for: Option<WaitFor>,
+    /// Answers what MCP servers ask, in place of `mcp_options.wait_for` and of `wait_for`. A client's
+    /// own resolver is never asked by a server.
+    pub elicit_wait_for: Option<WaitFor>,
     /// How MCP servers are loaded.
     pub mcp_options: LoadMcpOptions,
     /// Ends the build early: it then returns [`Error::Cancelled`](crate::Error::Cancelled) and

@@ -16,9 +16,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec, LinesCodecError};
 use tokio_util::sync::CancellationToken;
+use toolnexus_process::Pipes;
 
 use super::permission::{PermissionRequest, Permissions, outcome};
-use super::process::{AgentState, Pipes};
+use super::process::AgentState;
 use super::session::{CurrentTurn, Session, Turn, failure};
 use super::{AcpError, AcpOptions};
 

@@ -1,44 +1,30 @@
 //! The agent's process: its life, its end, and what it wrote beside its messages.
 
 use std::ffi::OsStr;
-use std::future::poll_fn;
-use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop};
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::io::AsyncReadExt as _;
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::process::Command;
 use toolnexus_core::redact::{cut, redact_secret};
+use toolnexus_process::{ChildExit, ChildProcess, ChildView, Pipes};
 
 use super::{AcpError, AcpOptions};
 
 /// How long a closed standard output waits for the exit status.
 const EXIT_WAIT: Duration = Duration::from_secs(1);
 
-/// How long standard error may take to drain once the agent is gone.
-const DRAIN_WAIT: Duration = Duration::from_millis(300);
-
-/// How much of standard error is kept, in bytes, and shown, in characters.
-const STDERR_KEPT: usize = 16 * 1024;
+/// How much of standard error is shown, in characters.
 const STDERR_SHOWN: usize = 1000;
 
 /// How much of a line that is no message is shown.
 const LINE_SHOWN: usize = 200;
 
-/// The pipes that messages go through.
-pub(super) struct Pipes {
-    pub(super) stdin: ChildStdin,
-    pub(super) stdout: ChildStdout,
-}
-
 /// A running agent with its whole process tree. Dropping it kills the tree at once; a task of its
 /// own reaps it.
 pub(super) struct AgentProcess {
+    /// Killed with this.
+    _child: ChildProcess,
     state: Arc<AgentState>,
 }
 
@@ -47,21 +33,11 @@ pub(super) struct AgentState {
     command: String,
     /// What was given to it in its environment.
     secrets: Vec<SecretString>,
-    child: Mutex<Box<dyn ChildWrapper>>,
-    end: watch::Sender<End>,
-    stderr: Mutex<Vec<u8>>,
+    child: ChildView,
     /// The first line of standard output that was no message.
     stray: Mutex<Option<String>>,
     /// Why standard output cannot be read any further.
     unreadable: Mutex<Option<String>>,
-}
-
-#[derive(Default)]
-struct End {
-    /// Set when the agent is gone and reaped.
-    exit: Option<Option<ExitStatus>>,
-    /// Standard error was closed or given up.
-    drained: bool,
 }
 
 impl AgentProcess {
@@ -78,33 +54,18 @@ impl AgentProcess {
         };
         let mut command = Command::new(program);
         command.args(args).envs(&options.env);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cwd) = &options.cwd {
             command.current_dir(cwd);
         }
-        let mut wrap = CommandWrap::from(command);
-        #[cfg(unix)]
-        wrap.wrap(process_wrap::tokio::ProcessGroup::leader());
-        #[cfg(windows)]
-        wrap.wrap(process_wrap::tokio::JobObject);
-        wrap.wrap(KillOnDrop);
-        let mut child = wrap.spawn().map_err(|error| failed(&error))?;
-        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let (child, pipes) = ChildProcess::spawn(command, ()).map_err(|error| failed(&error))?;
         let state = Arc::new(AgentState {
             command: name.clone(),
             secrets: options.env.values().map(|value| value.as_str().into()).collect(),
-            child: Mutex::new(child),
-            end: watch::Sender::new(End::default()),
-            stderr: Mutex::default(),
+            child: child.view(),
             stray: Mutex::default(),
             unreadable: Mutex::default(),
         });
-        let process = AgentProcess { state: Arc::clone(&state) };
-        let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
-            return Err(failed(&"it has no pipes"));
-        };
-        tokio::spawn(async move { state.attend(stderr).await });
-        Ok((process, Pipes { stdin, stdout }))
+        Ok((AgentProcess { _child: child, state }, pipes))
     }
 
     /// What is known of the agent, for whoever must not keep it alive.
@@ -121,12 +82,6 @@ impl std::ops::Deref for AgentProcess {
     }
 }
 
-impl Drop for AgentProcess {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 impl AgentState {
     /// The command as errors name it.
     pub(super) fn command(&self) -> &str {
@@ -135,17 +90,12 @@ impl AgentState {
 
     /// Kills the process tree. Safe to call at any time, any number of times.
     pub(super) fn kill(&self) {
-        let mut child = lock(&self.child);
-        // Once the child is reaped its number may be somebody else's.
-        if self.end.borrow().exit.is_none() {
-            let _ = child.start_kill();
-        }
+        self.child.kill();
     }
 
     /// Waits until the agent is gone and reaped.
     pub(super) async fn gone(&self) {
-        let mut end = self.end.subscribe();
-        let _ = end.wait_for(|end| end.exit.is_some()).await;
+        self.child.gone().await;
     }
 
     /// Keeps a line of standard output that is no message.
@@ -171,14 +121,12 @@ impl AgentState {
     }
 
     async fn exit_text(&self) -> String {
-        let deadline = Instant::now() + EXIT_WAIT;
-        let mut end = self.end.subscribe();
-        let text = match timeout_at(deadline, end.wait_for(|end| end.exit.is_some())).await {
-            Ok(Ok(end)) => end.exit.flatten().map_or_else(|| "ended".to_owned(), status_text),
-            _ => "closed its standard output".to_owned(),
-        };
-        let _ = timeout_at(deadline, end.wait_for(|end| end.drained)).await;
-        text
+        match self.child.ended(EXIT_WAIT).await {
+            Some(ChildExit::Code(code)) => format!("ended with exit code {code}"),
+            Some(ChildExit::Signal(signal)) => format!("was ended by signal {signal}"),
+            None if self.child.is_gone() => "ended".to_owned(),
+            None => "closed its standard output".to_owned(),
+        }
     }
 
     /// An agent that is still there but has opened no session.
@@ -194,7 +142,7 @@ impl AgentState {
             said.push_str("; it wrote a line that is no message: ");
             said.push_str(line);
         }
-        let stderr = String::from_utf8_lossy(&lock(&self.stderr)).into_owned();
+        let stderr = self.child.stderr().join("\n");
         let stderr = self.redacted(stderr.trim());
         if !stderr.is_empty() {
             said.push_str("; its standard error ends with: ");
@@ -220,69 +168,6 @@ impl AgentState {
         }
         text
     }
-
-    /// Reads standard error and reaps the agent.
-    async fn attend(&self, stderr: ChildStderr) {
-        let reading = self.read_stderr(stderr);
-        tokio::pin!(reading);
-        tokio::select! {
-            () = self.reap() => {
-                // A process that left the group may hold the pipe open for ever.
-                let _ = timeout(DRAIN_WAIT, &mut reading).await;
-            }
-            () = &mut reading => {
-                self.end.send_modify(|end| end.drained = true);
-                self.reap().await;
-            }
-        }
-        self.end.send_modify(|end| end.drained = true);
-    }
-
-    /// Waits for the agent, then kills what it left behind in its group.
-    async fn reap(&self) {
-        poll_fn(|context| {
-            let mut child = lock(&self.child);
-            let Poll::Ready(status) = child.wait().as_mut().poll(context) else { return Poll::Pending };
-            // Still under the lock, so that no kill can come in between.
-            let _ = child.start_kill();
-            self.end.send_modify(|end| end.exit = Some(status.ok()));
-            Poll::Ready(())
-        })
-        .await;
-    }
-
-    async fn read_stderr(&self, mut stderr: ChildStderr) {
-        let mut buffer = vec![0_u8; 4096];
-        loop {
-            match stderr.read(&mut buffer).await {
-                Ok(0) | Err(_) => return,
-                Ok(read) => {
-                    let mut kept = lock(&self.stderr);
-                    kept.extend_from_slice(buffer.get(..read).unwrap_or_default());
-                    let surplus = kept.len().saturating_sub(STDERR_KEPT);
-                    kept.drain(..surplus);
-                }
-            }
-        }
-    }
-}
-
-impl Drop for AgentState {
-    fn drop(&mut self) {
-        // Only without a runtime to reap it does an agent get here alive.
-        self.kill();
-    }
-}
-
-fn status_text(status: ExitStatus) -> String {
-    if let Some(code) = status.code() {
-        return format!("ended with exit code {code}");
-    }
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!("was ended by signal {signal}");
-    }
-    "ended".to_owned()
 }
 
 /// The last `limit` characters.

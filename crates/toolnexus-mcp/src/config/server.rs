@@ -10,6 +10,7 @@ use toolnexus_core::env;
 use tracing::warn;
 
 use crate::auth::{self, McpAuth};
+use crate::transport::{SpecSource, redacted};
 
 use super::headers::{HeaderShape, Headers, expand_env_headers, header_shape};
 
@@ -138,6 +139,9 @@ pub struct McpServerConfig {
     pub metered: Option<bool>,
     /// Whether the server is left after listing and reached again with the first call.
     pub lazy: bool,
+    /// Where this entry comes from; never read from a document, which cannot vouch for itself. `None`: as
+    /// the load says.
+    pub source: Option<SpecSource>,
     /// Why this entry cannot be used; the server then fails when loaded. Empty text: the reason is
     /// plain from the entry.
     pub invalid: Option<String>,
@@ -168,6 +172,7 @@ impl Default for McpServerConfig {
             prices: BTreeMap::new(),
             metered: None,
             lazy: false,
+            source: None,
             invalid: None,
         }
     }
@@ -456,27 +461,10 @@ fn tool_filter(entry: &Map<String, Value>) -> Result<BTreeMap<String, bool>, Str
 impl std::fmt::Debug for McpServerConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("McpServerConfig")
-            .field("name", &self.name)
             .field("kind", &self.kind.as_str())
-            .field("program", &self.command.first())
-            .field("arguments", &self.command.len().saturating_sub(1))
-            .field("environment", &self.environment.keys().collect::<Vec<_>>())
-            .field("url", &self.url.as_deref().map(shown_url))
-            .field("headers", &self.raw_headers)
+            .field("spec", &redacted(self))
             .field("enabled", &self.enabled)
-            .field("timeout_ms", &self.timeout_ms)
             .field("tools", &self.tools)
             .finish_non_exhaustive()
     }
-}
-
-/// A URL without userinfo, query and fragment.
-fn shown_url(url: &str) -> String {
-    let Ok(mut parsed) = url::Url::parse(url) else { return "[redacted]".to_owned() };
-    parsed.set_query(None);
-    parsed.set_fragment(None);
-    if parsed.set_username("").is_err() || parsed.set_password(None).is_err() {
-        return "[redacted]".to_owned();
-    }
-    parsed.to_string()
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ErrorData, GetExtensions as _, RequestId, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
@@ -20,11 +22,16 @@ use super::events::{Events, RawEvents, events};
 use super::{HttpFault, HttpLink, Start, body, fault_of, refused};
 use crate::auth::Gate;
 use crate::config::McpServerConfig;
+use crate::connect::NO_HTTP_CLIENT;
+use crate::era::Seen;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
-use crate::wire;
+use crate::param_headers::ParamHeaders;
+use crate::wire::{self, MODERN_VERSION, Opener};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
@@ -67,7 +74,7 @@ impl HttpClient {
             .no_deflate()
             .user_agent(concat!("toolnexus/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|_| Fault::with_detail(McpFailureKind::Config, "no http client"))?;
+            .map_err(|_| Fault::with_detail(McpFailureKind::Config, NO_HTTP_CLIENT))?;
         let mut headers = HeaderMap::new();
         for (name, value) in config.headers.iter() {
             let invalid =
@@ -76,7 +83,7 @@ impl HttpClient {
             value.set_sensitive(true);
             headers.insert(HeaderName::try_from(name).map_err(|_| invalid())?, value);
         }
-        let gate = Gate::of(config, link.asking().clone())?;
+        let gate = Gate::of(config, link.asking().clone(), Arc::clone(&calls))?;
         Ok(HttpClient(Arc::new(Inner { http, headers, gate, calls, link, _token: token })))
     }
 
@@ -95,10 +102,14 @@ impl HttpClient {
         self.0.http.request(method, uri).headers(headers)
     }
 
-    /// Sends a request, signed in if the entry says how.
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Fault> {
+    /// Sends a request, signed in if the entry says how, which the time of `call` waits for.
+    async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+        call: Option<&RequestId>,
+    ) -> Result<reqwest::Response, Fault> {
         match &self.0.gate {
-            Some(gate) => gate.send(request).await,
+            Some(gate) => gate.send(request, call).await,
             None => request.send().await.map_err(|error| fault_of(&error)),
         }
     }
@@ -127,6 +138,9 @@ impl HttpClient {
         session: Option<Arc<str>>,
         added: HashMap<HeaderName, HeaderValue>,
     ) -> Answer {
+        if self.0.calls.have_ended() && wire::is_answer(&message) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
         let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
             if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
         let answer = self.guarded(self.exchange(uri, message, session, added)).await;
@@ -146,22 +160,44 @@ impl HttpClient {
         let body =
             serde_json::to_vec(&message).map_err(|_| client_error(Fault::transport("write-failed")))?;
         let with_session = session.is_some();
+        let added = self.routed(&message, added);
         let request = self
             .request(http::Method::POST, &uri, session, added)
             .header(ACCEPT, format!("{JSON}, {EVENT_STREAM}"))
             .header(CONTENT_TYPE, JSON)
             .body(body);
-        let response = self.send(request).await.map_err(client_error)?;
+        let call = wire::id_of(&message);
+        let response = self.send(request, call).await.map_err(client_error)?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && with_session {
             return Err(StreamableHttpError::SessionExpired);
         }
         let asked = Asked::of(&message);
-        if asked.as_ref().is_some_and(|asked| asked.initialize) && is_other_transport(&response) {
+        let opener = asked.as_ref().and_then(|asked| asked.opener);
+        if opener == Some(Opener::Initialize) && is_other_transport(&response) {
             self.0.link.other_transport.store(true, Ordering::Relaxed);
         }
+        if opener.is_some() {
+            *super::lock(&self.0.link.seen) = Seen { status: Some(status.as_u16()), code: None };
+        }
         if !status.is_success() {
-            return Err(client_error(refusal(response, asked.is_some()).await));
+            let error = refusal(response, asked.is_some()).await;
+            if let (Some(error), Some(_)) = (&error, opener) {
+                self.saw(error);
+            }
+            return match (error, asked) {
+                // rmcp looks into the answer for the revisions that the server has.
+                (Some(error), Some(asked)) if opener == Some(Opener::Discover) => {
+                    Ok(StreamableHttpPostResponse::Json(
+                        ServerJsonRpcMessage::error(error, Some(asked.id)),
+                        None,
+                    ))
+                }
+                (Some(error), _) => {
+                    Err(client_error(Fault::rpc(error.code.0.into(), error.message.into_owned())))
+                }
+                (None, _) => Err(client_error(refused(status))),
+            };
         }
         let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
         self.answer(response, asked, with_session).await
@@ -170,43 +206,81 @@ impl HttpClient {
     /// The response to a request, by its kind.
     async fn answer(&self, response: reqwest::Response, asked: Asked, with_session: bool) -> Answer {
         let issued = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-        let media_type = body::media_type(&response);
-        if media_type == EVENT_STREAM {
-            let Asked { id, initialize } = asked;
-            if !initialize {
-                let abort = self.0.link.abort.clone();
-                let events = events(response, Some(id), Arc::clone(&self.0.calls), abort);
-                return Ok(StreamableHttpPostResponse::Sse(events, issued));
-            }
-            let answer = self.first_answer(response, &id).await.map_err(client_error)?;
-            return Ok(StreamableHttpPostResponse::Json(answer, issued));
+        if asked.opener == Some(Opener::Initialize) {
+            self.0.link.session.store(issued.is_some(), Ordering::Relaxed);
         }
-        if media_type == JSON {
-            let body = body::whole(response).await.map_err(client_error)?;
-            let answer = self.correlated(&body, &asked).ok_or_else(|| client_error(Fault::malformed()))?;
+        let media_type = body::media_type(&response);
+        if media_type == EVENT_STREAM && asked.opener.is_none() {
+            let events = events(response, Some(asked.id), Arc::clone(&self.0.calls), self.0.link.clone());
+            return Ok(StreamableHttpPostResponse::Sse(events, issued));
+        }
+        if media_type == EVENT_STREAM || media_type == JSON {
+            let answer = if media_type == JSON {
+                let body = body::whole(response).await.map_err(client_error)?;
+                self.correlated(&body, &asked).ok_or_else(|| client_error(Fault::malformed()))?
+            } else {
+                self.first_answer(response, &asked).await.map_err(client_error)?
+            };
+            if let (ServerJsonRpcMessage::Error(error), Some(_)) = (&answer, asked.opener) {
+                self.saw(&error.error);
+            }
             return Ok(StreamableHttpPostResponse::Json(answer, issued));
         }
         // The answer may still come on the standing stream, if there is one: only a session has it,
         // and the server may have refused it.
-        let elsewhere = response.status() == StatusCode::ACCEPTED && with_session && !asked.initialize;
+        let elsewhere = response.status() == StatusCode::ACCEPTED && with_session && asked.opener.is_none();
         if elsewhere && self.0.link.has_standing_stream().await {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         Err(client_error(Fault::malformed()))
     }
 
-    /// The answer to `initialize` out of an event stream, so that a stream without one is known
-    /// for what it is.
+    /// Notes an error in the answer to a request that begins the session.
+    fn saw(&self, error: &ErrorData) {
+        super::lock(&self.0.link.seen).code = Some(error.code.0.into());
+    }
+
+    /// The headers of a message with those that rmcp does not know of. The modern era is where there
+    /// is a method among them.
+    fn routed(
+        &self,
+        message: &ClientJsonRpcMessage,
+        mut headers: HashMap<HeaderName, HeaderValue>,
+    ) -> HashMap<HeaderName, HeaderValue> {
+        match message {
+            ClientJsonRpcMessage::Request(request) if headers.contains_key(&METHOD) => {
+                if let Some(ParamHeaders(marked)) = request.request.extensions().get() {
+                    headers.extend(marked.iter().cloned());
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {
+                let id = match message {
+                    ClientJsonRpcMessage::Response(response) => Some(&response.id),
+                    ClientJsonRpcMessage::Error(error) => error.id.as_ref(),
+                    _ => None,
+                };
+                let answered = id.and_then(|id| super::lock(&self.0.link.asked).remove(id));
+                let modern = headers.get(&VERSION).is_some_and(|version| version >= MODERN_VERSION.as_str());
+                let method =
+                    answered.filter(|_| modern).and_then(|method| HeaderValue::try_from(method).ok());
+                headers.extend(method.map(|method| (METHOD, method)));
+            }
+            _ => {}
+        }
+        headers
+    }
+
+    /// The answer to a request that begins the session out of an event stream, so that a stream
+    /// without one is known for what it is.
     async fn first_answer(
         &self,
         response: reqwest::Response,
-        id: &RequestId,
+        asked: &Asked,
     ) -> Result<ServerJsonRpcMessage, Fault> {
-        let asked = Asked { id: id.clone(), initialize: true };
         let mut events = super::events::raw(response);
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| super::events::fault(&error))?;
-            if let Some(answer) = event.data.and_then(|data| self.correlated(data.as_bytes(), &asked)) {
+            if let Some(answer) = event.data.and_then(|data| self.correlated(data.as_bytes(), asked)) {
                 return Ok(answer);
             }
         }
@@ -217,7 +291,8 @@ impl HttpClient {
     /// nobody else.
     fn correlated(&self, text: &[u8], asked: &Asked) -> Option<ServerJsonRpcMessage> {
         let is_mine = |id: &RequestId| wire::same_id(id, &asked.id);
-        match wire::read(&wire::readable(text), &self.0.calls, None, |id| asked.initialize && is_mine(id))? {
+        let opener = |id: &RequestId| asked.opener.filter(|_| is_mine(id));
+        match wire::read(&wire::readable(text), &self.0.calls, None, opener)? {
             ServerJsonRpcMessage::Response(response) if is_mine(&response.id) => {
                 Some(ServerJsonRpcMessage::response(response.result, asked.id.clone()))
             }
@@ -244,7 +319,7 @@ impl HttpClient {
             // Any refusal means the same here: there is no such stream, and asking again is no use.
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.abort.clone()))
+        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.clone()))
     }
 }
 
@@ -313,7 +388,7 @@ impl HttpClient {
     pub(super) async fn event_stream(&self, address: &str) -> Result<RawEvents, Start> {
         let request =
             self.request(http::Method::GET, address, None, HashMap::new()).header(ACCEPT, EVENT_STREAM);
-        let response = self.send(request).await.map_err(Start::Failed)?;
+        let response = self.send(request, None).await.map_err(Start::Failed)?;
         if !response.status().is_success() {
             return Err(Start::NotThere(refused(response.status())));
         }
@@ -329,6 +404,9 @@ impl HttpClient {
         endpoint: &str,
         message: &ClientJsonRpcMessage,
     ) -> Result<(), Fault> {
+        if self.0.calls.have_ended() && wire::is_answer(message) {
+            return Ok(());
+        }
         let body = serde_json::to_vec(message).map_err(|_| Fault::transport("write-failed"))?;
         let request = self
             .request(http::Method::POST, endpoint, None, HashMap::new())
@@ -337,7 +415,7 @@ impl HttpClient {
         let response = tokio::select! {
             biased;
             () = self.0.link.abort.cancelled() => return Err(Fault::closed()),
-            response = self.send(request) => response?,
+            response = self.send(request, wire::id_of(message)) => response?,
         };
         if response.status().is_success() { Ok(()) } else { Err(refused(response.status())) }
     }
@@ -357,33 +435,31 @@ fn is_other_transport(response: &reqwest::Response) -> bool {
     }
 }
 
-/// A request in a POST: its id, and whether it is the handshake.
+/// A request in a POST: its id, and whether it begins the session.
 struct Asked {
     id: RequestId,
-    initialize: bool,
+    opener: Option<Opener>,
 }
 
 impl Asked {
     fn of(message: &ClientJsonRpcMessage) -> Option<Self> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
-        let initialize = matches!(request.request, ClientRequest::InitializeRequest(_));
-        Some(Asked { id: request.id.clone(), initialize })
+        Some(Asked { id: request.id.clone(), opener: Opener::of(&request.request) })
     }
 }
 
-/// What an error status means. A server may answer a request with a JSON-RPC error on one.
-async fn refusal(response: reqwest::Response, to_request: bool) -> Fault {
+/// The JSON-RPC error with which a server answers a request on an error status, if it does.
+async fn refusal(response: reqwest::Response, to_request: bool) -> Option<ErrorData> {
     let status = response.status();
     let final_word =
         matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
     if final_word || !to_request || body::media_type(&response) != JSON {
-        return refused(status);
+        return None;
     }
-    let error = body::whole(response).await.ok().and_then(|body| rpc_error(&body));
-    error.unwrap_or_else(|| refused(status))
+    body::whole(response).await.ok().and_then(|body| rpc_error(&body))
 }
 
-fn rpc_error(body: &[u8]) -> Option<Fault> {
+fn rpc_error(body: &[u8]) -> Option<ErrorData> {
     #[derive(serde::Deserialize)]
     struct Body<'a> {
         #[serde(borrow)]
@@ -391,8 +467,7 @@ fn rpc_error(body: &[u8]) -> Option<Fault> {
     }
     let body = wire::readable(body);
     let body: Body<'_> = serde_json::from_str(&body).ok()?;
-    let error = wire::error_data(body.error)?;
-    Some(Fault::rpc(error.code.0.into(), error.message.into_owned()))
+    wire::error_data(body.error)
 }
 
 /// Follows a redirect that keeps method and body and stays within the origin; any other is not

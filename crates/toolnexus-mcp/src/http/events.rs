@@ -8,10 +8,9 @@ use futures::stream::BoxStream;
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
-use tokio_util::sync::CancellationToken;
 
 use super::utf8::Utf8Repair;
-use super::{HttpFault, MAX_MESSAGE_BYTES, fault_of};
+use super::{HttpFault, HttpLink, MAX_MESSAGE_BYTES, fault_of};
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
 use crate::wire::{self, Spoiled};
@@ -27,10 +26,11 @@ pub(super) fn events(
     response: reqwest::Response,
     request: Option<RequestId>,
     calls: Arc<CallsInFlight>,
-    abort: CancellationToken,
+    link: HttpLink,
 ) -> Events {
+    let abort = link.abort.clone();
     let events = raw(response).map(move |event| match event {
-        Ok(event) => Ok(tapped(event, &calls, request.as_ref())),
+        Ok(event) => Ok(tapped(event, &calls, request.as_ref(), &link)),
         Err(error) => spoiled(&error, request.as_ref()).ok_or(error),
     });
     events.take_until(abort.cancelled_owned()).boxed()
@@ -63,19 +63,33 @@ pub(super) fn fault(error: &SseError) -> Fault {
 
 /// The event with its payload as rmcp shall read it; what nobody waits for loses its payload and
 /// keeps its id.
-fn tapped(mut event: Sse, calls: &CallsInFlight, stream_of: Option<&RequestId>) -> Sse {
+fn tapped(mut event: Sse, calls: &CallsInFlight, stream_of: Option<&RequestId>, link: &HttpLink) -> Sse {
     if !matches!(event.event.as_deref(), None | Some("" | "message")) {
         return event;
     }
     if let Some(data) = event.data.take() {
         let data = wire::readable(data.as_bytes());
-        event.data = match wire::read(&data, calls, stream_of, |_| false) {
-            Some(ServerJsonRpcMessage::Request(_)) => Some(data.into_owned()),
-            Some(message) => serde_json::to_string(&message).ok(),
+        event.data = match wire::read(&data, calls, stream_of, |_| None) {
+            Some(message) => {
+                if let ServerJsonRpcMessage::Request(asked) = &message
+                    && let Some(method) = method_of(&data)
+                {
+                    link.note_asked(&asked.id, method);
+                }
+                serde_json::to_string(&message).ok()
+            }
             None => None,
         };
     }
     event
+}
+
+fn method_of(message: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Message {
+        method: String,
+    }
+    serde_json::from_str::<Message>(message).ok().map(|message| message.method)
 }
 
 /// An answer in the place of an event that was too long to read.
@@ -126,6 +140,7 @@ impl EventLimit {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rmcp::model::{ServerJsonRpcMessage, ServerRequest};
 
     fn exceeded(text: &str, size: usize) -> bool {
         let mut limit = EventLimit::new(10);
@@ -148,20 +163,30 @@ mod tests {
         }
     }
 
-    // MCP-34, MCP-55, MCP-88: what rmcp gets to see
+    // MCP-34, MCP-55, MCP-88, MCP-96: what rmcp gets to see
     #[test]
     fn events_are_handed_over_unread() {
-        let calls = CallsInFlight::default();
+        let (calls, link) = (CallsInFlight::default(), HttpLink::default());
         let see = |data: &str| {
-            tapped(Sse { data: Some(data.into()), id: Some("7".into()), ..Default::default() }, &calls, None)
+            tapped(
+                Sse { data: Some(data.into()), id: Some("7".into()), ..Default::default() },
+                &calls,
+                None,
+                &link,
+            )
         };
         let answer = see(r#"{"jsonrpc":"2.0","id":3,"result":{"b":1e2, "a":"\u00e9"}}"#);
         assert_eq!(
             answer.data.as_deref(),
             Some(r#"{"jsonrpc":"2.0","id":3,"result":"{\"b\":1e2, \"a\":\"\\u00e9\"}"}"#)
         );
-        let request = r#"{"jsonrpc":"2.0","id":"q","method":"ping","params":{}}"#;
-        assert_eq!(see(request).data.as_deref(), Some(request));
+        let ping = see(r#"{"jsonrpc":"2.0","id":"q","method":"ping","params":{}}"#);
+        assert_eq!(ping.data.as_deref(), Some(r#"{"jsonrpc":"2.0","id":"q","method":"ping"}"#));
+        let question = see(r#"{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"x-a": 1e2}}"#);
+        let request: ServerJsonRpcMessage = serde_json::from_str(&question.data.unwrap()).unwrap();
+        let ServerJsonRpcMessage::Request(request) = request else { panic!("{request:?}") };
+        let ServerRequest::CustomRequest(request) = request.request else { panic!("{request:?}") };
+        assert_eq!(wire::elicitation(&request), Some(serde_json::json!({"x-a": 1e2})));
         for nobodys in [
             r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#,
             "words",
@@ -176,6 +201,6 @@ mod tests {
         }
         let endpoint =
             Sse { event: Some("endpoint".into()), data: Some("/messages".into()), ..Default::default() };
-        assert_eq!(tapped(endpoint.clone(), &calls, None).data, endpoint.data);
+        assert_eq!(tapped(endpoint.clone(), &calls, None, &link).data, endpoint.data);
     }
 }

@@ -35,6 +35,7 @@ pub(crate) struct SseTransport {
     endpoint: Arc<str>,
     events: RawEvents,
     open: OpenRequests,
+    calls: Arc<CallsInFlight>,
     /// Ends the POST of a request that is withdrawn.
     posts: HashMap<RequestId, CancellationToken>,
 }
@@ -60,13 +61,14 @@ pub(crate) async fn start(
             None => return Err(Start::Failed(Fault::transport("stream-failed"))),
         }
     };
-    let open = OpenRequests::new(calls);
+    let open = OpenRequests::new(Arc::clone(&calls));
     let transport = SseTransport {
         client,
         link: link.clone(),
         endpoint: endpoint.into(),
         events,
         open,
+        calls,
         posts: HashMap::new(),
     };
     Ok((transport, link))
@@ -111,8 +113,12 @@ impl Transport<RoleClient> for SseTransport {
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let event = tokio::select! {
-                () = self.link.abort.cancelled() => return None,
-                event = self.events.next() => event?,
+                () = self.link.abort.cancelled() => None,
+                event = self.events.next() => event,
+            };
+            let Some(event) = event else {
+                self.calls.end();
+                return None;
             };
             match event {
                 Ok(event) => {
@@ -125,6 +131,7 @@ impl Transport<RoleClient> for SseTransport {
                     }
                 }
                 Err(error) => {
+                    self.calls.end();
                     let _ = self.link.lost.set(events::fault(&error));
                     return None;
                 }

@@ -1,6 +1,9 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod alone;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -85,6 +88,19 @@ pub(crate) async fn output(source: &McpSource, name: &str) -> String {
 pub(crate) async fn output_within(source: &McpSource, name: &str, ms: u64) -> String {
     let context = ToolContext { timeout_ms: Some(ms), ..Default::default() };
     tool(source, name).execute_with(json!({}), context).await.output
+}
+
+/// Keeps a paused clock from running ahead while everything waits: it moves by `advance` alone.
+pub(crate) struct StillClock(#[expect(dead_code, reason = "held")] std::sync::mpsc::Sender<()>);
+
+impl StillClock {
+    /// Holds the clock of this runtime until dropped.
+    pub(crate) fn hold() -> Self {
+        let (held, released) = std::sync::mpsc::channel();
+        // No clock runs ahead while a thread may be about to wake somebody.
+        tokio::task::spawn_blocking(move || released.recv());
+        StillClock(held)
+    }
 }
 
 /// A variable of this process that no child needs, and its value: it stands for a secret.

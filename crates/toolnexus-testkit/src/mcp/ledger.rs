@@ -137,6 +137,18 @@ impl Ledger {
         .await
     }
 
+    /// Waits until the client has answered the server's request of that id and returns the answer.
+    ///
+    /// # Errors
+    /// As [`wait_for`](Self::wait_for).
+    pub async fn wait_for_answer(&self, id: impl Into<Value>) -> io::Result<Value> {
+        let id = id.into();
+        self.wait_until(format!("answer to request {id}"), move |ledger| {
+            Ok(ledger.messages()?.into_iter().find(|message| answers(message, &id)))
+        })
+        .await
+    }
+
     /// Waits until the fixture has started and returns its process id and that of the process it
     /// started.
     ///
@@ -176,6 +188,11 @@ impl Ledger {
         });
         poll.await.map_err(io::Error::other)?
     }
+}
+
+/// Whether a message answers the request of that id.
+pub(super) fn answers(message: &Value, id: &Value) -> bool {
+    message.get("method").is_none() && message.get("id") == Some(id)
 }
 
 /// The writing end, in the fixture's process.

@@ -27,6 +27,7 @@ use self::respond::{PATH, Server};
 use self::state::State;
 use super::McpFixture;
 use super::engine::Engine;
+use super::ledger::answers;
 use super::outlet::Output;
 
 /// A fixture served over streamable HTTP on a free port of 127.0.0.1.
@@ -130,6 +131,20 @@ impl McpHttpFixture {
         let what = format!("{count} requests {method:?}");
         let ready = |requests: Vec<_>| (requests.len() >= count).then_some(requests);
         self.state.wait_until(&what, |state| ready(of_method(&state.requests, method))).await
+    }
+
+    /// Waits until the client has answered the server's request of that id and returns the answer.
+    ///
+    /// # Errors
+    /// After ten seconds.
+    pub async fn wait_for_answer(&self, id: impl Into<Value>) -> io::Result<Value> {
+        let id = id.into();
+        let what = format!("answer to request {id}");
+        let answer = |state: &state::Inner| {
+            let mut messages = state.requests.iter().map(|request| &request.json);
+            messages.find(|message| answers(message, &id)).cloned()
+        };
+        self.state.wait_until(&what, answer).await
     }
 
     /// Waits until at least `count` requests have been abandoned by the client before it had the

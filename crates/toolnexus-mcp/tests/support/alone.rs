@@ -1,0 +1,45 @@
+//! A test in a process of its own, and what that process holds.
+
+use std::time::{Duration, Instant};
+
+/// Open descriptors and live children of this process.
+fn footprint() -> (usize, Vec<String>) {
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let me = std::process::id().to_string();
+    let children = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        (rest.split_whitespace().nth(1)? == me).then_some(stat)
+    });
+    (descriptors, children.collect())
+}
+
+/// Waits until there is no child and no more than `descriptors`; gives the number then.
+pub(crate) async fn settled(descriptors: usize) -> usize {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        let (open, children) = footprint();
+        let quiet = children.is_empty() && (open <= descriptors || descriptors == 0);
+        let late = Instant::now() > deadline;
+        if quiet || late {
+            assert!(children.is_empty(), "{children:?}");
+            return open;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Runs this test in a process of its own; true in that process.
+pub(crate) fn alone(test: &str) -> bool {
+    const MARK: &str = "TOOLNEXUS_TEST_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(MARK, "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    false
+}
