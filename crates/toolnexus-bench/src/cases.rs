@@ -1,12 +1,15 @@
-//! The cases: what the model answers, and what the client does.
+//! The cases: what is asked of the library, and of what its floor consists.
 
 use futures::StreamExt as _;
+use serde::Serialize;
 use serde_json::{Value, json};
 use toolnexus::client::{RunOptions, Transcript};
 use toolnexus::{
     BoxError, BoxFuture, Client, ClientOptions, StreamEvent, Toolkit, create_client, define_tool,
 };
 use toolnexus_testkit::model::{Reply, Script};
+
+use crate::servers;
 
 /// One thing to measure.
 pub(crate) struct Case {
@@ -18,14 +21,43 @@ pub(crate) struct Case {
     pub(crate) runs_per_round: usize,
     /// How many of them are in flight at once.
     pub(crate) at_once: usize,
-    /// What the model server answers.
-    pub(crate) script: fn() -> Script,
-    /// Makes the work of one run, given the server's base URL.
-    pub(crate) work: fn(String) -> Work,
+    /// What the ratio is of.
+    pub(crate) clock: Clock,
+    /// Who is at the other end.
+    pub(crate) peer: Peer,
+}
+
+/// What is compared with the floor.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Clock {
+    /// The CPU time of this thread.
+    Cpu,
+    /// Wall time: for work that consists of waiting for others side by side.
+    Wall,
+}
+
+/// The other end, and what is done with it.
+pub(crate) enum Peer {
+    /// A model server. The floor sends the recorded requests of one run again.
+    Model {
+        /// What it answers.
+        script: fn() -> Script,
+        /// Makes the work of one run, given the server's base URL.
+        work: fn(String) -> Work,
+    },
+    /// MCP servers, started by this.
+    Servers(fn() -> BoxFuture<'static, Result<Sides, BoxError>>),
+}
+
+/// The two that take turns.
+pub(crate) struct Sides {
+    pub(crate) floor: Work,
+    pub(crate) work: Work,
 }
 
 /// One run, again and again.
-pub(crate) type Work = Box<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>>>;
+pub(crate) type Work = Box<dyn Fn() -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
 /// Every case, in the order of the report.
 pub(crate) fn all() -> Vec<Case> {
@@ -35,40 +67,62 @@ pub(crate) fn all() -> Vec<Case> {
             target: 1.10,
             runs_per_round: 100,
             at_once: 1,
-            script: two_calls_then_text,
-            work: |url| run_over(url, toolkit(2)),
+            clock: Clock::Cpu,
+            peer: Peer::Model { script: two_calls_then_text, work: |url| run_over(url, toolkit(2)) },
         },
         Case {
             name: "loop_200_tools",
             target: 1.15,
             runs_per_round: 50,
             at_once: 1,
-            script: two_calls_then_text,
-            work: |url| run_over(url, toolkit(200)),
+            clock: Clock::Cpu,
+            peer: Peer::Model { script: two_calls_then_text, work: |url| run_over(url, toolkit(200)) },
         },
         Case {
             name: "history_1000",
             target: 1.15,
             runs_per_round: 50,
             at_once: 1,
-            script: || Script::always(Reply::openai().text("Noted.").usage(20_000, 2).json()),
-            work: history,
+            clock: Clock::Cpu,
+            peer: Peer::Model {
+                script: || Script::always(Reply::openai().text("Noted.").usage(20_000, 2).json()),
+                work: history,
+            },
         },
         Case {
             name: "stream_500",
             target: 0.80,
             runs_per_round: 20,
             at_once: 1,
-            script: || Script::always(Reply::openai().text_deltas(500, 12).usage(20, 500).sse()),
-            work: stream,
+            clock: Clock::Cpu,
+            peer: Peer::Model {
+                script: || Script::always(Reply::openai().text_deltas(500, 12).usage(20, 500).sse()),
+                work: stream,
+            },
         },
         Case {
             name: "concurrent_1000",
             target: 1.15,
             runs_per_round: 1000,
             at_once: 1000,
-            script: two_calls_then_text,
-            work: |url| run_over(url, toolkit(2)),
+            clock: Clock::Cpu,
+            peer: Peer::Model { script: two_calls_then_text, work: |url| run_over(url, toolkit(2)) },
+        },
+        Case {
+            name: "mcp_stdio",
+            target: 1.10,
+            runs_per_round: 200,
+            at_once: 1,
+            clock: Clock::Cpu,
+            peer: Peer::Servers(|| Box::pin(servers::one_call())),
+        },
+        Case {
+            name: "build_20_servers",
+            target: 1.10,
+            runs_per_round: 1,
+            at_once: 1,
+            clock: Clock::Wall,
+            peer: Peer::Servers(|| Box::pin(servers::many_builds())),
         },
     ]
 }

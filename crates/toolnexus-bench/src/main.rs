@@ -1,16 +1,19 @@
 //! Benchmarks of toolnexus, each against a floor measured in the same run.
 //!
-//! The floor is the same HTTP exchange with a bare `reqwest` client: the same request bytes,
-//! prepared, and the answer parsed as `serde_json::Value`. Both run on this one thread, whose CPU
-//! time is what counts; the scripted model server answers on a thread of its own. Floor and case
-//! take turns in short rounds and the ratio is taken round by round, so that a machine that
-//! changes its speed changes both.
+//! The floor of a run is the same HTTP exchange with a bare `reqwest` client: the same request bytes,
+//! prepared, and the answer parsed as `serde_json::Value`. The floor of an MCP call is the same call
+//! with a bare `rmcp` client. Both run on this one thread, whose CPU time is what counts; the scripted
+//! model server answers on a thread of its own, MCP servers are processes. Of a toolkit over many
+//! servers it is the wall time that counts, and the floor is one over the slowest of them. Floor and
+//! case take turns in short rounds and the ratio is taken round by round, so that a machine that changes
+//! its speed changes both.
 
 mod cases;
 mod floor;
 mod measure;
 mod memory;
 mod report;
+mod servers;
 
 use clap::Parser;
 
@@ -18,7 +21,8 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(version, about)]
 struct Options {
-    /// One JSON object a line: case, runs, cpu_us, floor_cpu_us, ratio, p50_us, rss_mb, kib_per_run.
+    /// One JSON object a line: case, runs, cpu_us, floor_cpu_us, clock, ratio, p50_us,
+    /// floor_p50_us, rss_mb, kib_per_run.
     #[arg(long)]
     json: bool,
     /// Only the cases whose name contains this.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where the program speaks")]
 
+use crate::cases::Clock;
 use crate::measure::Row;
 
 /// Prints rows as they come.
@@ -28,9 +29,13 @@ impl Report {
             return;
         }
         let verdict = if row.ratio > target { "  over target" } else { "" };
+        let wall = match row.clock {
+            Clock::Cpu => String::new(),
+            Clock::Wall => format!("  of wall time, floor {:.1}", row.floor_p50_us),
+        };
         let memory = row.kib_per_run.map(|kib| format!("  {kib} KiB per run")).unwrap_or_default();
         println!(
-            "{:<16} {:>7} {:>10.1} {:>12.1} {:>7.3} {:>7.2} {:>10.1} {:>7.1}{verdict}{memory}",
+            "{:<16} {:>7} {:>10.1} {:>12.1} {:>7.3} {:>7.2} {:>10.1} {:>7.1}{verdict}{wall}{memory}",
             row.case, row.runs, row.cpu_us, row.floor_cpu_us, row.ratio, target, row.p50_us, row.rss_mb
         );
     }

@@ -10,6 +10,7 @@ use toolnexus::Style;
 
 use crate::exit::{self, Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::mcp::{self, McpCommand};
 use crate::runs::{self, RunsCommand};
 use crate::screen::{Paint, Screen};
 use crate::{demo, list, logging, models, provider, run};
@@ -94,7 +95,7 @@ Examples:
 Without --base-url the first key found in the environment decides, as for `toolnexus run`.")]
     Models(ModelsArgs),
 
-    /// Look at MCP servers
+    /// Look at MCP servers, test them, call their tools
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Mcp {
         #[command(subcommand)]
@@ -118,25 +119,6 @@ impl Command {
     fn lists_skips(&self) -> bool {
         matches!(self, Command::Skills { .. } | Command::Tools { schema: None, .. })
     }
-}
-
-#[derive(Subcommand)]
-enum McpCommand {
-    /// Start every server of the configuration, and tell which works and why the others do not
-    #[command(after_help = "\
-The exit code is 0 when the list is complete, also when servers failed.
-With --check it is 1 when a server that is not disabled failed.")]
-    List {
-        /// The configuration, instead of `mcp.json` or `.mcp.json`
-        #[arg(long, value_name = "FILE")]
-        mcp: Option<PathBuf>,
-        /// Print one JSON document instead
-        #[arg(long)]
-        json: bool,
-        /// End with exit code 1 when a server failed
-        #[arg(long)]
-        check: bool,
-    },
 }
 
 #[derive(Subcommand)]
@@ -380,9 +362,7 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
             list::tools(&sources, form, screen, &interrupt).await
         }
         Command::Models(args) => models::models(&args, screen, &interrupt).await,
-        Command::Mcp { command: McpCommand::List { mcp, json, check } } => {
-            list::servers(mcp, json, check, screen, &interrupt).await
-        }
+        Command::Mcp { command } => mcp::carry_out(command, screen, &interrupt).await,
         Command::Skills { command: SkillsCommand::List { skills, json } } => {
             list::skills(skills, json, screen)
         }

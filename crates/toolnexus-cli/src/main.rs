@@ -1,6 +1,6 @@
 //! The `toolnexus` command.
 //!
-//! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list` and `models` are the
+//! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list`, `mcp` and `models` are the
 //! commands. `provider` chooses a model, `loading` builds the toolkit, `session` drives a run, `render` shows
 //! it, `model_failure` explains what the model could not do. `person` asks at the terminal, `answer` reads
 //! what somebody answers. `screen` is the only place that writes to stdout and stderr, `exit` has the exit
@@ -14,6 +14,7 @@ mod interrupt;
 mod list;
 mod loading;
 mod logging;
+mod mcp;
 mod model_failure;
 mod models;
 mod person;
@@ -24,6 +25,7 @@ mod run;
 mod runs;
 mod screen;
 mod session;
+mod stdin;
 mod timing;
 
 fn main() -> std::process::ExitCode {

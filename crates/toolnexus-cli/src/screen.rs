@@ -132,9 +132,14 @@ impl Screen {
         let _ = stderr.flush();
     }
 
+    /// Whether a line can be written over, so that there is a spinner.
+    pub(crate) fn has_spinner(&self) -> bool {
+        self.stderr_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    }
+
     /// Shows a spinner that says `what`, until something else is written or said.
     pub(crate) fn busy(&self, what: &str) {
-        if !self.stderr_terminal || std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        if !self.has_spinner() {
             return;
         }
         // Cut, so that it stays on its line, also with a `^C` echoed behind it.

@@ -1,10 +1,10 @@
-//! `toolnexus tools`, `mcp list` and `skills list`.
+//! `toolnexus tools` and `skills list`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic in a test is its failure report")]
 
 mod common;
 
 use common::Place;
-use serde_json::{Value, json};
+use serde_json::json;
 use toolnexus_testkit::mcp::{FixtureTool, McpFixture};
 
 /// Two servers that work or not, two skills of which one is none.
@@ -83,51 +83,6 @@ async fn tools_come_in_the_shape_of_a_provider() {
 }
 
 #[tokio::test]
-async fn servers_are_listed_with_what_failed_and_why() {
-    let place = place();
-    let ran = place.run(&["mcp", "list"]).await;
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:#?}");
-    for text in [
-        "docs    connected  1 tool\n",
-        "later   disabled",
-        "broken  failed     failed at initialize",
-        "no licence found",
-    ] {
-        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
-    }
-    let document = place.run(&["mcp", "list", "--json"]).await.document();
-    let by_name = |name: &str| -> Value {
-        let servers = document["servers"].as_array().unwrap();
-        servers.iter().find(|server| server["name"] == name).unwrap().clone()
-    };
-    assert_eq!(document["config"], "mcp.json");
-    assert_eq!(
-        (&by_name("docs")["status"], &by_name("docs")["tools"]),
-        (&json!("connected"), &json!(["docs_find"]))
-    );
-    assert_eq!(by_name("later")["status"], "disabled");
-    assert_eq!(by_name("broken")["stderr"], json!(["no licence found"]));
-}
-
-#[tokio::test]
-async fn a_check_of_servers_has_an_exit_code() {
-    let place = place();
-    for args in [&["mcp", "list", "--check"][..], &["mcp", "list", "--check", "--json"]] {
-        let ran = place.run(args).await;
-        assert_eq!((ran.code, ran.stderr.as_str()), (1, ""), "{ran:#?}");
-        assert!(ran.stdout.contains("no licence found"), "{}", ran.stdout);
-    }
-    // What is switched off has not failed.
-    let fine = Place::new().servers([
-        ("docs", McpFixture::new().server_json().unwrap()),
-        ("later", json!({"command": "absent", "enabled": false})),
-    ]);
-    assert_eq!(fine.run(&["mcp", "list", "--check"]).await.code, 0);
-    let help = fine.run(&["mcp", "list", "--help"]).await.stdout;
-    assert!(help.contains("0 when the list is complete, also when servers failed"), "{help}");
-}
-
-#[tokio::test]
 async fn a_skill_whose_name_is_taken_is_told_once() {
     let place = Place::new()
         .file("skills/a/SKILL.md", "---\nname: twin\n---\nx\n")
@@ -164,13 +119,6 @@ async fn nothing_to_list_is_no_failure() {
     let ran = place.run(&["tools"]).await;
     assert_eq!(ran.code, 0);
     assert!(ran.stdout.contains("built-in") && ran.stdout.ends_with("3 tools\n"), "{}", ran.stdout);
-    let ran = place.run(&["mcp", "list"]).await;
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
-    ran.says(&["no mcp.json", "--mcp"]);
-    assert_eq!(
-        place.run(&["mcp", "list", "--json"]).await.document(),
-        json!({"config": null, "servers": []})
-    );
     let ran = place.run(&["skills", "list"]).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
     ran.says(&["skills", "--skills"]);

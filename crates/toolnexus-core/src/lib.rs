@@ -27,6 +27,7 @@ mod relay;
 mod reporter;
 mod result;
 mod schema;
+mod serve;
 mod style;
 mod suspended;
 mod suspension;
@@ -47,6 +48,7 @@ pub use relay::{
 pub use reporter::{LogLevel, Reporter, Reports, ToolReport, UnknownLogLevel, report_channel};
 pub use result::{IntoToolOutcome, IntoToolResult, Json, ToolResult};
 pub use schema::schema_of;
+pub use serve::ServeToolkit;
 pub use style::Style;
 pub use suspended::Suspended;
 pub use suspension::{

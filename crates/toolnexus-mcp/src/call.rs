@@ -15,7 +15,7 @@ use crate::rounds::{self, Given};
 use crate::slot::Slot;
 
 /// The metadata key under which a call's idempotency key travels.
-const IDEMPOTENCY_KEY: &str = "toolnexus/idempotencyKey";
+pub(crate) const IDEMPOTENCY_KEY: &str = "toolnexus/idempotencyKey";
 
 /// A tool of a server, as far as calling it goes.
 pub(crate) struct RemoteTool {

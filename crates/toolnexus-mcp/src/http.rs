@@ -71,14 +71,14 @@ pub(crate) struct HttpLink {
     other_transport: Arc<AtomicBool>,
     /// Whether the session has its standing event stream, once that is known.
     standing: Arc<watch::Sender<Option<bool>>>,
-    /// Whether somebody signs in.
-    asking: Asking,
     /// What was seen of the last answer to a request that begins a session.
     seen: Arc<Mutex<Seen>>,
     /// Whether the server has issued a session.
     session: Arc<AtomicBool>,
     /// The methods of the server's open requests.
     asked: Arc<Mutex<HashMap<RequestId, String>>>,
+    /// Whether somebody signs in.
+    asking: Asking,
     abort: CancellationToken,
 }
 

@@ -88,7 +88,7 @@ struct Known {
 
 /// What came before its call was known.
 enum Report {
-    Progress(Progress),
+    Progress(Box<Progress>),
     Log(LogLevel, String),
 }
 
@@ -137,7 +137,7 @@ impl CallsInFlight {
             let mut known = lock(&self.known);
             match known.calls.get(&token) {
                 Some(call) => Arc::clone(call),
-                None => return known.keep_early(Whose::Token(token), Report::Progress(progress)),
+                None => return known.keep_early(Whose::Token(token), Report::Progress(Box::new(progress))),
             }
         };
         call.clock.touch();

@@ -67,8 +67,8 @@ impl Wire {
     /// Whom its time limits wait for.
     pub(crate) fn asking(&self) -> Asking {
         match self {
+            Wire::Stdio { .. } | Wire::Foreign { .. } => Asking::default(),
             Wire::Http(link) => link.asking().clone(),
-            _ => Asking::default(),
         }
     }
 

@@ -38,16 +38,16 @@ pub struct LoadMcpOptions {
     /// The protocol era of servers whose entry does not say. `None`: found out for remote servers,
     /// `legacy` for child processes.
     pub era: Option<McpEra>,
-    /// How a person signs in to servers whose entry has `auth` and does not say. `None`: nobody is
-    /// asked, and a server that wants a sign-in fails.
-    pub sign_in: Option<McpSignIn>,
-    /// Where the tokens of servers with `auth` are kept, unless that says. `None`: in memory.
-    pub token_store: Option<Arc<dyn McpTokenStore>>,
     /// Decides on servers that are not the user's own. `None`: those are refused.
     pub permit: Option<Permit>,
     /// Where the document comes from. Default: the user. A server's own
     /// [`source`](crate::McpServerConfig::source) goes before it.
     pub source: SpecSource,
+    /// How a person signs in to servers whose entry has `auth` and does not say. `None`: nobody is
+    /// asked, and a server that wants a sign-in fails.
+    pub sign_in: Option<McpSignIn>,
+    /// Where the tokens of servers with `auth` are kept, unless that says. `None`: in memory.
+    pub token_store: Option<Arc<dyn McpTokenStore>>,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,

@@ -18,7 +18,7 @@ use crate::open::OpenRequests;
 use crate::wire::{self, Spoiled};
 
 /// The longest line that is read. A longer one is passed over.
-const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// What is read at once, and what a buffer keeps after a long line.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -128,7 +128,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 }
 
-enum Line {
+pub(crate) enum Line {
     /// A line stands in [`Lines::line`].
     Whole,
     /// The first [`KEPT_BYTES`] of one stand in [`Lines::line`].
@@ -136,16 +136,16 @@ enum Line {
 }
 
 /// Lines of a pipe. Cancel safe: a line that is not complete yet stays here.
-struct Lines<R> {
+pub(crate) struct Lines<R> {
     pipe: BufReader<R>,
     limit: usize,
-    line: Vec<u8>,
+    pub(crate) line: Vec<u8>,
     complete: bool,
     skipping: bool,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    fn new(pipe: R, limit: usize) -> Self {
+    pub(crate) fn new(pipe: R, limit: usize) -> Self {
         Lines {
             pipe: BufReader::with_capacity(READ_BUFFER_BYTES, pipe),
             limit,
@@ -157,7 +157,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
     /// The next line that is not empty, the last one also without a line end; `None` once the pipe
     /// is closed.
-    async fn next(&mut self) -> Option<Line> {
+    pub(crate) async fn next(&mut self) -> Option<Line> {
         if std::mem::take(&mut self.complete) {
             self.line.clear();
             self.line.shrink_to(READ_BUFFER_BYTES);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{inherited, output, output_within, servers, tool, with};
+use support::{inherited, legacy, output, output_within, servers, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::{
     LoadMcpOptions, McpContext, McpContextError, McpSource, McpStatus, load_mcp, load_mcp_with,
@@ -34,7 +34,7 @@ async fn broken(fault: HttpFault) -> McpHttpFixture {
 }
 
 async fn load(server: &McpHttpFixture, more: Value) -> McpSource {
-    load_mcp(&servers(json!({"docs": with(server.server_json(), more)}))).await
+    load_mcp(&servers(json!({"docs": with(legacy(server.server_json()), more)}))).await
 }
 
 async fn connected(server: &McpHttpFixture, more: Value) -> McpSource {
@@ -286,7 +286,7 @@ async fn servers_are_loaded_side_by_side() {
         })),
         ..Default::default()
     };
-    let config = servers(json!({"a-slow": slow.server_json(), "b-fast": fast.server_json()}));
+    let config = servers(json!({"a-slow": legacy(slow.server_json()), "b-fast": legacy(fast.server_json())}));
     let source = load_mcp_with(&config, opts).await;
     let names: Vec<_> = source.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["a-slow_say", "b-fast_say"]);
@@ -298,7 +298,7 @@ async fn servers_are_loaded_side_by_side() {
 async fn an_ended_load_leaves_no_socket() {
     let good = serve(echo(), HttpOptions::default()).await;
     let stuck = broken(HttpFault::on("initialize", HttpEffect::Silence)).await;
-    let config = servers(json!({"good": good.server_json(), "stuck": stuck.server_json()}));
+    let config = servers(json!({"good": legacy(good.server_json()), "stuck": legacy(stuck.server_json())}));
     let context = McpContext::default();
     let cancel = context.cancel.clone();
     let (result, ()) =

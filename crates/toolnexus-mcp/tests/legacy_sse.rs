@@ -11,7 +11,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{output, output_within, servers, tool, with};
+use support::{legacy as era_legacy, output, output_within, servers, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::{McpSource, load_mcp};
 use toolnexus_testkit::mcp::{
@@ -37,7 +37,7 @@ fn legacy() -> HttpOptions {
 }
 
 async fn load(server: &McpHttpFixture, more: Value) -> McpSource {
-    load_mcp(&servers(json!({"docs": with(server.server_json(), more)}))).await
+    load_mcp(&servers(json!({"docs": with(era_legacy(server.server_json()), more)}))).await
 }
 
 fn called(text: &str) -> String {

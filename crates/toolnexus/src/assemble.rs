@@ -10,6 +10,7 @@ use toolnexus_core::{SourceHandle, SourceStatus, Tool, ToolSource, Toolkit, Tool
 use toolnexus_mcp::{
     LoadMcpOptions, McpConfig, McpContext, McpSource, load_mcp_with_context, parse_mcp_config,
 };
+use toolnexus_serve::ServeSections;
 use toolnexus_skills::{LoadSkillsOptions, SkillDef, SkillSource, fold_disabled, load_skills_with};
 use toolnexus_tools::{BuiltinsConfig, builtins_enabled, is_builtin_name, select_builtins};
 
@@ -51,6 +52,8 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     };
     let builtin_tools = select_builtins(builtins.as_ref())?;
 
+    let mcp_server = config.as_ref().and_then(|config| config.mcp_server.clone());
+
     // The servers' load watches the token itself, since it has children to wait for.
     let (servers, skills) = futures::join!(
         load_servers(config, mcp_options(&options), &cancel),
@@ -88,6 +91,9 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     });
     parts.tools.extend(options.extra_tools);
     without(&mut parts.tools, &options.disable_tools);
+    if mcp_server.is_some() {
+        parts.sources.push(Arc::new(ServeSections { mcp_server }));
+    }
     Ok(Toolkit::from_parts(parts))
 }
 

@@ -30,6 +30,7 @@
 //! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
 //! * `acp`, with the feature of that name, makes a model of an agent that speaks the Agent Client
 //!   Protocol.
+//! * [`Toolkit::serve`] lends a toolkit to other programs; [`serve`] has its options.
 //! * [`content`] puts images, files and audio into a prompt or a tool's result.
 //! * [`adapters`] writes the tool array of each provider, for a loop of your own.
 //! * A tool that needs a person returns [`pending`]; `wait_for` answers it.
@@ -63,6 +64,7 @@ pub use toolnexus_llm::{
 };
 pub use toolnexus_macros::{tool, tools};
 pub use toolnexus_mcp::McpConfigInput;
+pub use toolnexus_mcp::server::mcp_handler;
 pub use toolnexus_tools::BuiltinsConfig;
 
 /// The model client: options, runs, streams, conversations, errors.
@@ -84,6 +86,12 @@ pub mod translate {
 /// MCP servers as a source of tools.
 pub mod mcp {
     pub use toolnexus_mcp::*;
+}
+
+/// A toolkit as a server for others: on a listener of its own, in a host's HTTP stack, over stdio.
+pub mod serve {
+    pub use toolnexus_mcp::server::*;
+    pub use toolnexus_serve::*;
 }
 
 /// Skill folders as a source of instructions.

@@ -1,6 +1,5 @@
-//! `toolnexus tools`, `mcp list` and `skills list`: what there is, without a model.
+//! `toolnexus tools` and `skills list`: what there is, without a model; and how listings are printed.
 
-mod servers;
 mod skills;
 mod tools;
 
@@ -11,7 +10,6 @@ use toolnexus::Style;
 
 use crate::screen::Screen;
 
-pub(crate) use servers::servers;
 pub(crate) use skills::skills;
 pub(crate) use tools::tools;
 

@@ -98,7 +98,7 @@ fn text(Loaded { toolkit, failed }: &Loaded, width: usize) -> String {
         out.push('\n');
     }
     for server in failed {
-        let reason = server.reason.join("\n  ");
+        let reason = server.lines().join("\n  ");
         out.push_str(&format!("{} MCP server {}\n  {reason}\n\n", paint.bad("failed"), plain(&server.name)));
     }
     let skipped = toolkit.skills();

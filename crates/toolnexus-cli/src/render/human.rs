@@ -334,7 +334,12 @@ fn tools_in_words(toolkit: &Toolkit) -> String {
 }
 
 /// `index: 40 %, reading` or `index: 12`.
-fn progress_in_words(name: &str, progress: f64, total: Option<f64>, message: Option<&str>) -> String {
+pub(crate) fn progress_in_words(
+    name: &str,
+    progress: f64,
+    total: Option<f64>,
+    message: Option<&str>,
+) -> String {
     let far = match total {
         Some(total) if total > 0.0 => format!("{:.0} %", (progress / total * 100.0).clamp(0.0, 100.0)),
         _ => format!("{progress}"),

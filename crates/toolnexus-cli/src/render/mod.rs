@@ -16,7 +16,7 @@ use crate::provider::Choice;
 use crate::runs::{Recorded, TakenUp};
 use crate::screen::Screen;
 
-pub(crate) use human::{Human, asked_by};
+pub(crate) use human::{Human, asked_by, progress_in_words};
 pub(crate) use json::Json;
 pub(crate) use servers::{FailedServer, failed_servers};
 pub(crate) use text::{arguments, count, excerpt, grouped, milliseconds, one_line, plain, plain_lines};

@@ -10,14 +10,39 @@ use super::plain;
 #[derive(Debug)]
 pub(crate) struct FailedServer {
     pub(crate) name: String,
-    /// What failed, a remedy, the server's own last words.
-    pub(crate) reason: Vec<String>,
+    /// What failed, without the server's name.
+    message: String,
+    /// What to do about it.
+    pub(crate) remedy: Option<String>,
+    /// The server's own last words.
+    stderr: Vec<String>,
 }
 
 impl FailedServer {
+    fn new(failure: &McpFailure, server: Option<&McpServerConfig>) -> Self {
+        let text = failure.to_string();
+        // The message ends with the lines of stderr, which get lines of their own here.
+        let message = text.split_once("; stderr: ").map_or(text.as_str(), |(message, _)| message);
+        let name = failure.server();
+        let message = message.strip_prefix(&format!("mcp server \"{name}\" ")).unwrap_or(message);
+        FailedServer {
+            name: name.to_owned(),
+            message: message.to_owned(),
+            remedy: remedy(failure, server),
+            stderr: failure.stderr().to_vec(),
+        }
+    }
+
+    /// What failed, and indented a remedy and the server's own last words.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let remedy = self.remedy.iter().map(|remedy| format!("  {}", plain(remedy)));
+        let stderr = self.stderr.iter().map(|line| format!("  stderr: {}", plain(line)));
+        std::iter::once(plain(&self.message).into_owned()).chain(remedy).chain(stderr).collect()
+    }
+
     /// `MCP server docs failed at …`, with the lines below it indented.
     pub(crate) fn text(&self) -> String {
-        format!("MCP server {} {}", plain(&self.name), self.reason.join("\n"))
+        format!("MCP server {} {}", plain(&self.name), self.lines().join("\n"))
     }
 }
 
@@ -25,22 +50,7 @@ impl FailedServer {
 pub(crate) fn failed_servers(toolkit: &Toolkit, config: &McpConfig) -> Vec<FailedServer> {
     let Some(source) = toolkit.mcp() else { return Vec::new() };
     let failures = source.connections.iter().filter_map(|connection| connection.error());
-    let failed = failures.map(|failure| FailedServer {
-        name: failure.server().to_owned(),
-        reason: reason(failure, config.server(failure.server())),
-    });
-    failed.collect()
-}
-
-fn reason(failure: &McpFailure, server: Option<&McpServerConfig>) -> Vec<String> {
-    let text = failure.to_string();
-    // The message ends with the lines of stderr, which get lines of their own here.
-    let reason = text.split_once("; stderr: ").map_or(text.as_str(), |(reason, _)| reason);
-    let reason = reason.strip_prefix(&format!("mcp server \"{}\" ", failure.server())).unwrap_or(reason);
-    let mut lines = vec![plain(reason).into_owned()];
-    lines.extend(remedy(failure, server).map(|remedy| format!("  {}", plain(&remedy))));
-    lines.extend(failure.stderr().iter().map(|line| format!("  stderr: {}", plain(line))));
-    lines
+    failures.map(|failure| FailedServer::new(failure, config.server(failure.server()))).collect()
 }
 
 fn remedy(failure: &McpFailure, server: Option<&McpServerConfig>) -> Option<String> {

@@ -37,6 +37,24 @@ impl McpBody {
     }
 }
 
+impl Default for McpBody {
+    fn default() -> Self {
+        McpBody::empty()
+    }
+}
+
+impl From<Bytes> for McpBody {
+    fn from(bytes: Bytes) -> Self {
+        McpBody::whole(bytes)
+    }
+}
+
+impl From<&'static str> for McpBody {
+    fn from(text: &'static str) -> Self {
+        McpBody::whole(text)
+    }
+}
+
 impl Body for McpBody {
     type Data = Bytes;
     type Error = Infallible;

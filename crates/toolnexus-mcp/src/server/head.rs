@@ -26,6 +26,21 @@ pub(crate) fn body_type(headers: &HeaderMap) -> BodyType {
     found
 }
 
+/// Whether the head of a request allows its body to be JSON: `Content-Type` is absent, or a JSON type.
+/// Anything else is not to be read: a web page can send it without asking its browser.
+///
+/// ```
+/// use http::HeaderMap;
+/// use http::header::{CONTENT_TYPE, HeaderValue};
+/// use toolnexus_mcp::server::is_json_or_unsaid;
+/// assert!(is_json_or_unsaid(&HeaderMap::new()));
+/// let form = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("text/plain"))]);
+/// assert!(!is_json_or_unsaid(&form));
+/// ```
+pub fn is_json_or_unsaid(headers: &HeaderMap) -> bool {
+    body_type(headers) != BodyType::Other
+}
+
 /// Whether `Accept` lists event streams by name. `*/*` does not: who says that may want JSON.
 pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());

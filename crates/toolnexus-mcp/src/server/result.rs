@@ -47,7 +47,7 @@ impl Serialize for Content<'_> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-enum Entry<'a> {
+pub(crate) enum Entry<'a> {
     Text { text: &'a str },
     Image { data: &'a str, mime_type: &'a str },
     Audio { data: &'a str, mime_type: &'a str },
@@ -57,7 +57,7 @@ enum Entry<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Blob<'a> {
+pub(crate) struct Blob<'a> {
     uri: &'a str,
     mime_type: &'a str,
     blob: &'a str,
@@ -66,7 +66,8 @@ struct Blob<'a> {
 /// The uri of data that has no name: a client may ask for one that reads as such.
 const NAMELESS: &str = "urn:toolnexus:file";
 
-fn entry(part: &ContentPart) -> Entry<'_> {
+/// A part as an entry of content, in results and prompts.
+pub(crate) fn entry(part: &ContentPart) -> Entry<'_> {
     match part {
         ContentPart::Text { text } => Entry::Text { text },
         ContentPart::Image { mime_type, data: Some(data), .. } => Entry::Image { data, mime_type },

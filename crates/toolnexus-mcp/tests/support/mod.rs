@@ -47,6 +47,11 @@ pub(crate) fn with(mut entry: Value, more: Value) -> Value {
     entry
 }
 
+/// An entry that says which era its server is of, so that nothing is asked to find it out.
+pub(crate) fn legacy(entry: Value) -> Value {
+    with(json!({"era": "legacy"}), entry)
+}
+
 /// A fixture, its ledger, and the folder of that.
 pub(crate) type Noted = (McpFixture, Ledger, tempfile::TempDir);
 

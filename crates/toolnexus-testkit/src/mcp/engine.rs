@@ -105,6 +105,9 @@ impl Engine {
 
     /// What a method answers without a script, `tools/call` of a known tool excepted.
     pub(crate) fn standard(&self, method: &str, params: &Value) -> Result<String, RpcError> {
+        if self.fixture.modern {
+            return self.modern(method, params);
+        }
         match method {
             "initialize" => {
                 let asked = params.get("protocolVersion").and_then(Value::as_str);
@@ -114,6 +117,23 @@ impl Engine {
             "tools/list" => listing::page(&self.fixture, params.get("cursor")),
             _ => Err(RpcError::new(-32601, "Method not found")),
         }
+    }
+
+    fn modern(&self, method: &str, params: &Value) -> Result<String, RpcError> {
+        match method {
+            "server/discover" => Ok(self.fixture.discover_result()),
+            // What every list says of itself there.
+            "tools/list" => listing::page(&self.fixture, params.get("cursor")).map(|page| {
+                let rest = page.strip_prefix('{').unwrap_or_default();
+                format!(r#"{{"resultType":"complete","ttlMs":0,"cacheScope":"private",{rest}"#)
+            }),
+            _ => Err(RpcError::new(-32601, "Method not found")),
+        }
+    }
+
+    /// Whether the fixture speaks the modern era.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.fixture.modern
     }
 
     /// Whether a tool of that name can be called.

@@ -43,6 +43,10 @@ pub struct McpFixture {
     /// The `instructions` answered to `initialize`, left out when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// Speak the modern era: `server/discover` is answered, results say that they are complete, and over
+    /// HTTP there are no sessions. `initialize` is unknown unless it has a script. Default `false`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub modern: bool,
     /// The `capabilities` answered to `initialize`, verbatim. Default `{"tools":{}}`.
     pub capabilities: RawJson,
     /// The tools, in listed order.
@@ -100,6 +104,7 @@ impl Default for McpFixture {
             version: "1.0.0".to_owned(),
             protocol_version: None,
             instructions: None,
+            modern: false,
             capabilities: json!({"tools": {}}).into(),
             tools: Vec::new(),
             page_size: None,
@@ -146,6 +151,22 @@ impl McpFixture {
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
+    }
+
+    /// Speaks the modern era, revision 2026-07-28 unless [`protocol_version`](Self::protocol_version)
+    /// says another.
+    #[must_use]
+    pub fn modern(mut self) -> Self {
+        self.modern = true;
+        self
+    }
+
+    /// Answers `server/discover` with its ordinary result, edited.
+    #[must_use]
+    pub fn discover_with(self, edit: impl FnOnce(&mut Value)) -> Self {
+        let mut result = serde_json::from_str(&self.discover_result()).unwrap_or_default();
+        edit(&mut result);
+        self.on("server/discover", [Step::result(result)])
     }
 
     /// Sets the capabilities.
@@ -277,6 +298,26 @@ impl McpFixture {
     /// When the text is no JSON, or has a key or a value that no fixture has.
     pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
+    }
+
+    /// The result of `server/discover`.
+    pub(crate) fn discover_result(&self) -> String {
+        let version = self.protocol_version.as_deref().unwrap_or("2026-07-28");
+        let capabilities: Value = serde_json::from_str(self.capabilities.get()).unwrap_or_default();
+        let mut result = json!({
+            "resultType": "complete",
+            "supportedVersions": [version],
+            "capabilities": capabilities,
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {
+                "io.modelcontextprotocol/serverInfo": {"name": self.name, "version": self.version},
+            },
+        });
+        if let (Some(instructions), Some(result)) = (&self.instructions, result.as_object_mut()) {
+            result.insert("instructions".to_owned(), instructions.as_str().into());
+        }
+        result.to_string()
     }
 
     /// The result of `initialize` for a client that asks for that revision.

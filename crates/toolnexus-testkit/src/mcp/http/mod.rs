@@ -23,7 +23,7 @@ pub use fault::{HttpEffect, HttpFault};
 pub use options::{AnswerMode, HttpOptions, MessageRoute};
 pub use record::RecordedHttpRequest;
 
-use self::respond::{PATH, Server};
+use self::respond::Server;
 use self::state::State;
 use super::McpFixture;
 use super::engine::Engine;
@@ -38,7 +38,7 @@ use super::outlet::Output;
 /// ([`on_start`](McpFixture::on_start), [`faults`](McpFixture::faults),
 /// [`ledger`](McpFixture::ledger)) does not apply.
 ///
-/// Any path but `/mcp` gets 404. The methods that wait do so for ten seconds of real time at most,
+/// Any path but its own gets 404. The methods that wait do so for ten seconds of real time at most,
 /// and then give an error of kind [`io::ErrorKind::TimedOut`] which lists what has come.
 ///
 /// ```
@@ -54,6 +54,7 @@ use super::outlet::Output;
 #[derive(Debug)]
 pub struct McpHttpFixture {
     origin: String,
+    path: String,
     engine: Arc<Engine>,
     state: Arc<State>,
     /// Owns the listener and, through it, all connections.
@@ -69,17 +70,18 @@ impl McpHttpFixture {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let origin = format!("http://{}", listener.local_addr()?);
         let engine = Engine::new(fixture, None);
+        let path = options.path.clone();
         let state = Arc::<State>::default();
         let server =
             Server { engine: engine.clone(), options, state: state.clone(), background: Mutex::default() };
         let accepting = AbortOnDropHandle::new(tokio::spawn(accept(listener, Arc::new(server))));
-        Ok(Self { origin, engine, state, accepting })
+        Ok(Self { origin, path, engine, state, accepting })
     }
 
-    /// Where to connect: `http://127.0.0.1:<port>/mcp`.
+    /// Where to connect: `http://127.0.0.1:<port>/mcp`, or another path where the options have one.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("{}{PATH}", self.origin)
+        format!("{}{}", self.origin, self.path)
     }
 
     /// The url without its path.

@@ -15,8 +15,12 @@ use super::HttpFault;
 /// ```
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
+    /// The path of the MCP endpoint. A path of its own makes a server that no client has met before,
+    /// whatever port it gets. Default `/mcp`.
+    pub path: String,
     /// Issue an `Mcp-Session-Id` (`session-1`, `session-2`, …) at `initialize` and insist on it:
-    /// a request without one gets 400, one with an unknown one 404. Default `true`.
+    /// a request without one gets 400, one with an unknown one 404. Default `true`; a modern fixture
+    /// has none.
     pub sessions: bool,
     /// How requests are answered.
     pub answers: AnswerMode,
@@ -44,6 +48,7 @@ pub struct HttpOptions {
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
+            path: "/mcp".to_owned(),
             sessions: true,
             answers: AnswerMode::default(),
             messages: MessageRoute::default(),

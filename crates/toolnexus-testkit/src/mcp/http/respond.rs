@@ -20,9 +20,6 @@ use crate::mcp::engine::Engine;
 use crate::mcp::message::{Incoming, RpcError, response as rpc_response};
 use crate::mcp::outlet::{Outlet, Output};
 
-/// The path of the MCP endpoint.
-pub(super) const PATH: &str = "/mcp";
-
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// A fixture behind HTTP.
@@ -92,7 +89,7 @@ impl Server {
         if let Some(endpoint) = &self.options.legacy_sse {
             return self.legacy(request, path, endpoint, watch);
         }
-        if path != PATH {
+        if path != self.options.path {
             watch.complete();
             return Ok(status(StatusCode::NOT_FOUND));
         }
@@ -116,9 +113,13 @@ impl Server {
         }
     }
 
+    fn has_sessions(&self) -> bool {
+        self.options.sessions && !self.engine.is_modern()
+    }
+
     /// Refuses a request that is not of a known session, if there are sessions.
     fn refuse(&self, request: &RecordedHttpRequest) -> Option<Response<Body>> {
-        if !self.options.sessions {
+        if !self.has_sessions() {
             return None;
         }
         match request.header(SESSION.as_str()) {
@@ -160,7 +161,7 @@ impl Server {
             return Ok(status(StatusCode::ACCEPTED));
         }
         let response = self.answer(script, watch).await?;
-        if initialize && self.options.sessions && response.status().is_success() {
+        if initialize && self.has_sessions() && response.status().is_success() {
             return Ok(with_header(response, SESSION, &self.state.issue_session()));
         }
         Ok(response)
@@ -234,11 +235,11 @@ impl Server {
         endpoint: &str,
         watch: Abandonment,
     ) -> io::Result<Response<Body>> {
-        if request.method == "GET" && path == PATH {
+        if request.method == "GET" && path == self.options.path {
             return Ok(self.standing(Some(format!("event: endpoint\ndata: {endpoint}\n\n")), watch));
         }
         watch.complete();
-        if request.method != "POST" || path == PATH {
+        if request.method != "POST" || path == self.options.path {
             return Ok(with_header(status(StatusCode::METHOD_NOT_ALLOWED), header::ALLOW, "GET"));
         }
         if endpoint.split('?').next() != Some(path) {
