@@ -36,7 +36,7 @@ impl Transcript {
     }
 
     fn body(&mut self, chunk: &[u8]) {
-        self.0.push_str(&String::from_utf8(chunk.to_vec()).unwrap());
+        self.0.push_str(std::str::from_utf8(chunk).unwrap());
     }
 
     fn done(&mut self) {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use toolnexus_core::{Tool, ToolContext, ToolReport, ToolResult, report_channel};
+use toolnexus_core::{LogLevel, Tool, ToolContext, ToolReport, ToolResult, report_channel};
 use tracing::Instrument as _;
 
 use super::Shared;
@@ -202,14 +202,21 @@ impl Call {
                     self.outlet.say(notification_body("notifications/progress", Some(&notice)));
                 }
             }
-            ToolReport::Log { level, message, .. } => {
-                let wanted = self.session.as_ref().and_then(|session| session.level());
-                if wanted.is_some_and(|wanted| level >= wanted) {
-                    let line = serde_json::json!({"level": level, "logger": tool, "data": message});
-                    self.outlet.say(notification_body("notifications/message", Some(&line)));
+            ToolReport::Log { level, message, dropped } => {
+                if dropped > 0 {
+                    self.log(tool, LogLevel::Warning, &format!("{dropped} lines were dropped here"));
                 }
+                self.log(tool, level, &message);
             }
             _ => {}
+        }
+    }
+
+    fn log(&self, tool: &str, level: LogLevel, line: &str) {
+        let wanted = self.session.as_ref().and_then(|session| session.level());
+        if wanted.is_some_and(|wanted| level >= wanted) {
+            let line = serde_json::json!({"level": level, "logger": tool, "data": line});
+            self.outlet.say(notification_body("notifications/message", Some(&line)));
         }
     }
 
