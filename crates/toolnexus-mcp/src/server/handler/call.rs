@@ -17,7 +17,7 @@ use super::hooks::{McpCallContext, McpCallDecision, McpCallEvent, McpDecision, M
 use super::outlet::Outlet;
 use super::polling::CallStream;
 use super::session::Session;
-use crate::server::call::{CallParams, NOT_AN_OBJECT, Progress, Running};
+use crate::server::call::{CallParams, NOT_AN_OBJECT, Progress, Running, span};
 use crate::server::message::{RequestId, RpcError, answer_body, error_body, notification_body};
 use crate::server::result::{CallResult, Structured};
 
@@ -76,13 +76,7 @@ impl Call {
                 refused
             }
             None => {
-                let span = tracing::info_span!(
-                    "mcp.call",
-                    "otel.kind" = "server",
-                    "mcp.method.name" = "tools/call",
-                    "gen_ai.tool.name" = tool.name,
-                    "error.type" = tracing::field::Empty,
-                );
+                let span = span(&tool.name);
                 let result = self.execute(&tool, arguments).instrument(span.clone()).await;
                 if result.is_error {
                     span.record("error.type", "tool_error");
