@@ -9,6 +9,7 @@ use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::BoxFuture;
 
 use crate::auth;
 use crate::child;
@@ -71,9 +72,9 @@ pub(crate) async fn connect(
     }
     permitted(config, opts).await?;
     if config.kind == ServerKind::Remote {
-        return reach_remote(&auth::completed(config, opts), opts, tasks).await;
+        return Box::pin(reach_remote(&auth::completed(config, opts), opts, tasks)).await;
     }
-    start_local(config, opts, tasks).await
+    Box::pin(start_local(config, opts, tasks)).await
 }
 
 /// Asks whether the server may be used, wherever a connection to it is about to be made.
@@ -113,7 +114,17 @@ async fn start_local(
     greeted.map_err(|ungreeted| ungreeted.unreached(config))
 }
 
-async fn start(
+fn start<'a>(
+    config: &'a McpServerConfig,
+    opts: &'a LoadMcpOptions,
+    tasks: &'a TaskTracker,
+    greeting: Greeting,
+    limit: Duration,
+) -> BoxFuture<'a, Result<Arc<Live>, Ungreeted>> {
+    Box::pin(started(config, opts, tasks, greeting, limit))
+}
+
+async fn started(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
@@ -184,19 +195,20 @@ impl Opening<'_> {
     {
         let Opening { config, opts, tasks, greeting, limit } = self;
         // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
-        let span = span(&config.name, McpPhase::Initialize, None);
-        let lifecycle = match greeting {
-            Greeting::Handshake => ClientLifecycleMode::Initialize,
+        let (method, lifecycle) = match greeting {
+            Greeting::Handshake => ("initialize", ClientLifecycleMode::Initialize),
             Greeting::Ready { .. } => {
-                ClientLifecycleMode::Discover { preferred_versions: vec![MODERN_VERSION] }
+                let preferred_versions = vec![MODERN_VERSION];
+                ("server/discover", ClientLifecycleMode::Discover { preferred_versions })
             }
         };
+        let span = span(&config.name, method, None);
         let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
         let fault = match wire.asking().within(limit, greeted).await {
             Some(Ok(service)) => {
                 let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();
                 let begun = begun(facts, greeting, config, &wire);
-                return Ok(Arc::new(Live::new(&config.name, begun, service, calls, wire, tasks.clone())));
+                return Ok(Arc::new(Live::new(config, begun, service, calls, wire, tasks.clone())));
             }
             Some(Err(error)) => wire.handshake_fault(error).await,
             None => Fault::timeout(),

@@ -16,8 +16,10 @@ use toolnexus_core::WaitFor;
 
 use toolnexus_process::{ChildExit, ChildProcess, ChildView};
 
+use crate::admission::Admission;
 use crate::auth::Asking;
 use crate::child::last_words;
+use crate::config::McpServerConfig;
 use crate::connect::McpServerInfo;
 use crate::era::{self, Address, Seen, Verdict, verdicts};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
@@ -82,6 +84,11 @@ impl Wire {
     /// The tail of a child's standard error.
     pub(crate) fn stderr(&self) -> Vec<String> {
         self.child().map(|child| child.stderr()).unwrap_or_default()
+    }
+
+    /// Whether everything goes through one pipe.
+    fn is_pipe(&self) -> bool {
+        !matches!(self, Wire::Http(_))
     }
 
     /// How a child ended.
@@ -192,6 +199,7 @@ pub(crate) struct Live {
     judged: Option<Address>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
+    pub(crate) admission: Admission,
     /// Answers what the server asks of the host.
     pub(crate) wait_for: Option<WaitFor>,
     pub(crate) closed: CancellationToken,
@@ -203,7 +211,7 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(
-        server: &str,
+        config: &McpServerConfig,
         begun: Begun,
         service: RunningService<RoleClient, Handler>,
         calls: Arc<CallsInFlight>,
@@ -211,10 +219,11 @@ impl Live {
         tasks: TaskTracker,
     ) -> Self {
         Live {
-            server: server.into(),
+            server: config.name.as_str().into(),
             facts: begun.facts,
-            session: begun.session,
             judged: begun.judged,
+            admission: Admission::new(begun.session.concurrency, wire.is_pipe(), config),
+            session: begun.session,
             peer: service.peer().clone(),
             calls,
             wait_for: service.service().wait_for.clone(),
@@ -245,9 +254,9 @@ impl Live {
     /// Whether a request's fault shows that; the verdict is forgotten then.
     pub(crate) fn unlearn(&self, fault: &Fault) -> bool {
         let Some(address) = &self.judged else { return false };
-        let contradicted = era::contradicts(Verdict::Modern, fault, Seen::default(), false);
+        let contradicted = era::contradicts(fault, Seen::default(), false);
         if contradicted {
-            verdicts().forget(address);
+            verdicts().forget(address, Verdict::Modern);
         }
         contradicted
     }

@@ -7,7 +7,7 @@ use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, OnceCell, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use toolnexus_process::{ChildView, Pipes};
 
@@ -43,6 +43,8 @@ pub(crate) enum StdioError {
 /// rmcp's transport over a child's pipes.
 pub(crate) struct StdioTransport {
     stdin: Arc<Mutex<ChildStdin>>,
+    /// Ends when the message before is written. Sending is a task each, and tasks have no order.
+    before: oneshot::Receiver<()>,
     lines: Lines<ChildStdout>,
     child: ChildView,
     open: OpenRequests,
@@ -61,6 +63,7 @@ impl StdioTransport {
     ) -> Self {
         StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
+            before: oneshot::channel().1,
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
             open: OpenRequests::new(Arc::clone(&calls)),
@@ -91,12 +94,17 @@ impl Transport<RoleClient> for StdioTransport {
         self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
         let nobody_reads = self.calls.have_ended() && wire::is_answer(&message);
+        let (written, next) = oneshot::channel::<()>();
+        let before = std::mem::replace(&mut self.before, next);
         async move {
+            let _written = written;
             if nobody_reads {
                 return Ok(());
             }
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
             line.push(b'\n');
+            // Nobody sends anything: the other end is dropped.
+            let _ = before.await;
             let mut stdin = stdin.lock().await;
             stdin.write_all(&line).await.map_err(|_| StdioError::Write)
         }

@@ -306,3 +306,12 @@ async fn an_open_door_to_the_network_is_said_aloud() {
     assert_eq!(open.url, format!("http://127.0.0.1:{}", open.port));
     assert_eq!(warnings.with("can be reached from other machines").len(), 1, "{warnings:?}");
 }
+
+// SERVE-64: a head that does not come to its end, whose connection is closed without an answer
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_come_is_not_waited_for() {
+    let server = served([echo()], mcp()).await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(raw(&server, b"POST /mcp HTTP/1.1\r\nhost: x\r\n").await, "");
+    assert!(began.elapsed() >= std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+}

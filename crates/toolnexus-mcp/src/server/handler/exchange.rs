@@ -89,7 +89,7 @@ impl Exchange {
         let body = limited(&self.head.headers, body, self.shared.options.max_body_bytes()).await?;
         match read(&body) {
             // A request whose parameters alone are odd is one all the same.
-            Err(unreadable) if unreadable.error.code == INVALID_PARAMS => {
+            Err(unreadable) if unreadable.code == INVALID_PARAMS => {
                 self.session(unreadable.id.as_ref(), None).await?;
                 Err(answer::json(StatusCode::OK, unreadable.body()))
             }
@@ -337,7 +337,7 @@ fn internal() -> RpcError {
 }
 
 /// Whether a client's capabilities say that it can ask its person with a form.
-fn elicits(params: &Map<String, Value>) -> bool {
+pub(in crate::server) fn elicits(params: &Map<String, Value>) -> bool {
     let elicitation = params.get("capabilities").and_then(|capabilities| capabilities.get("elicitation"));
     elicitation
         .and_then(Value::as_object)
