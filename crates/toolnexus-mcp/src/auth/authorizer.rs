@@ -7,6 +7,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 use rmcp::model::RequestId;
 use tokio::sync::Mutex as AsyncMutex;
+use toolnexus_core::BoxError;
 use tracing::{debug, warn};
 use url::Url;
 
@@ -79,16 +80,13 @@ impl Gate {
             debug!("[toolnexus] server \"{}\" has an authorization header: auth is not used", config.name);
             return Ok(None);
         }
-        let mut resource = Url::parse(config.url.as_deref().unwrap_or_default())
-            .map_err(|_| Fault::with_detail(McpFailureKind::Config, "url is not an http or https url"))?;
-        let _ = (resource.set_username(""), resource.set_password(None));
-        resource.set_query(None);
-        resource.set_fragment(None);
+        let resource = resource(config.url.as_deref().unwrap_or_default())
+            .ok_or_else(|| Fault::with_detail(McpFailureKind::Config, "url is not an http or https url"))?;
         if !is_secure(&resource) {
             return Err(Fault::with_detail(McpFailureKind::Config, Problem::Insecure.to_string()));
         }
         let limit = Duration::from_millis(config.timeout_ms).min(REQUEST_LIMIT);
-        let http = OAuthHttp::new(limit);
+        let http = OAuthHttp::new(&resource, limit);
         let authorizer = auth.authorizer(resource.as_str(), |settings, store| Authorizer {
             server: config.name.clone(),
             resource: resource.clone(),
@@ -203,7 +201,25 @@ impl Gate {
     }
 }
 
+/// What a server is called where tokens are asked for and kept: its URL without what may be secret.
+pub(super) fn resource(url: &str) -> Option<Url> {
+    let mut resource = Url::parse(url).ok()?;
+    resource.set_username("").ok()?;
+    resource.set_password(None).ok()?;
+    resource.set_query(None);
+    resource.set_fragment(None);
+    Some(resource)
+}
+
 impl Authorizer {
+    /// Forgets tokens and client, here and where they are kept.
+    pub(super) async fn forget(&self) -> Result<(), BoxError> {
+        let mut turn = self.turn.lock().await;
+        *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        turn.record = None;
+        self.store.clear(self.resource.as_str()).await
+    }
+
     fn current(&self) -> Option<Tokens> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
