@@ -8,6 +8,7 @@ use toolnexus_core::{ToolContext, ToolResult};
 use tracing::Instrument as _;
 
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase};
+use crate::naming::mcp_tool_name;
 use crate::param_headers::ParamMarks;
 use crate::request::{Limits, span};
 use crate::result::tool_result;
@@ -39,7 +40,7 @@ impl RemoteTool {
             }
             Err(fault) => {
                 span.record("error.type", fault.kind.as_str());
-                ToolResult::failure(failure(&self.slot, fault, McpPhase::CallTool))
+                self.failed(fault)
             }
         };
         let mut metadata = Map::with_capacity(1);
@@ -48,7 +49,7 @@ impl RemoteTool {
         result
     }
 
-    async fn exchange(&self, args: Value, context: ToolContext) -> Result<ToolResult, Fault> {
+    async fn exchange(&self, args: Value, mut context: ToolContext) -> Result<ToolResult, Fault> {
         let arguments = match args {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
@@ -59,6 +60,15 @@ impl RemoteTool {
             meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::String(key));
             meta
         });
+        if self.slot.spend.is_metered() {
+            let cancel = context.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(Fault::new(McpFailureKind::Cancelled)),
+                () = self.slot.closed.cancelled() => return Err(Fault::closed()),
+                () = self.slot.spend.fund(&self.name, &mut context) => {}
+            }
+        }
         let send = |given: Given, limits| {
             let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments.clone());
             params.input_responses = given.responses;
@@ -72,12 +82,27 @@ impl RemoteTool {
         let raw = rounds::complete(&self.slot, self.limits.within(&context), &context, send).await?;
         tool_result(&raw)
     }
+
+    fn failed(&self, fault: Fault) -> ToolResult {
+        let name = || mcp_tool_name(&self.slot.server, &self.name);
+        ToolResult::failure(match fault.kind {
+            McpFailureKind::UnmeteredCall => {
+                format!("tool \"{}\" is priced; no spend reservation was made", name())
+            }
+            McpFailureKind::UnknownPrice => {
+                format!("tool \"{}\" has no price; its server is metered", name())
+            }
+            _ => failure(&self.slot, fault, McpPhase::CallTool).to_string(),
+        })
+    }
 }
 
 /// What a failed call, or another request of a tool, tells.
 pub(crate) fn failure(slot: &Slot, fault: Fault, phase: McpPhase) -> McpFailure {
     // Where the server or this side has said why, its log would only be noise for a model.
-    let explained =
-        matches!(fault.kind, McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled);
+    let explained = matches!(
+        fault.kind,
+        McpFailureKind::RpcError | McpFailureKind::Closed | McpFailureKind::Cancelled | McpFailureKind::Busy
+    );
     if explained { fault.at(&slot.server, phase, Vec::new()) } else { slot.failure(fault, phase) }
 }

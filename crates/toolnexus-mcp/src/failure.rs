@@ -31,6 +31,9 @@ pub enum McpPhase {
     /// Any other request.
     #[serde(rename = "request")]
     Request,
+    /// Sending a notification of the host's own.
+    #[serde(rename = "notification")]
+    Notify,
 }
 
 impl McpPhase {
@@ -44,6 +47,7 @@ impl McpPhase {
             McpPhase::CallTool => "tools/call",
             McpPhase::ListResources => "resources/list",
             McpPhase::ReadResource => "resources/read",
+            McpPhase::Notify => "notification",
             McpPhase::Request => "request",
         }
     }
@@ -57,6 +61,12 @@ impl McpPhase {
             "resources/read" => McpPhase::ReadResource,
             _ => McpPhase::Request,
         }
+    }
+}
+
+impl AsRef<str> for McpPhase {
+    fn as_ref(&self) -> &str {
+        self.as_str()
     }
 }
 
@@ -91,6 +101,10 @@ pub enum McpFailureKind {
     Cancelled,
     /// More calls wait than the connection's queue takes.
     Busy,
+    /// A priced tool was called without a spend reservation; nothing was sent.
+    UnmeteredCall,
+    /// A tool without a price was called on a metered server; nothing was sent.
+    UnknownPrice,
 }
 
 impl McpFailureKind {
@@ -107,6 +121,8 @@ impl McpFailureKind {
             McpFailureKind::Closed => "closed",
             McpFailureKind::Cancelled => "cancelled",
             McpFailureKind::Busy => "busy",
+            McpFailureKind::UnmeteredCall => "unmetered-call",
+            McpFailureKind::UnknownPrice => "unknown-price",
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use sse::{Start, start as start_sse};
 /// The longest JSON body, or event of a stream, that is read.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// POSTs under way at once on one connection. A call whose answer streams does not count.
+/// POSTs under way at once on one connection unless its pool is larger: admission is done above.
 const MAX_CONCURRENT_POSTS: usize = 64;
 
 /// The longest pause between attempts to resume an event stream.
@@ -183,7 +183,7 @@ pub(crate) fn transport(
 
     let mut settings =
         StreamableHttpClientTransportConfig::with_uri(config.url.as_deref().unwrap_or_default())
-            .max_concurrent_requests(MAX_CONCURRENT_POSTS)
+            .max_concurrent_requests(MAX_CONCURRENT_POSTS.max(config.pool_size.unwrap_or_default()))
             .max_sse_event_size(MAX_MESSAGE_BYTES)
             .max_json_response_size(MAX_MESSAGE_BYTES);
     let mut pauses = ExponentialBackoff::default();

@@ -14,6 +14,7 @@
 //!   which generation of the protocol a remote server speaks.
 //! * `request`, `clock`, `call`, `result`: one call, its limits, what becomes of its result;
 //!   `resources`: the same for resources.
+//! * `admission`, `spend`: what a request waits for before it is sent, and what it has to pay.
 //! * `param_headers`: arguments that a modern server wants to see in headers.
 //! * `elicitation`, `handler`, `in_flight`, `rounds`: what servers ask of the host while they work.
 //! * `child`, `stdio`, `http`: the wires, streamable HTTP with the legacy HTTP+SSE transport as its
@@ -21,6 +22,7 @@
 //! * `auth`: signing in to remote servers with OAuth.
 //! * `failure`: kinds, phases, and how a failure reads.
 
+mod admission;
 pub mod auth;
 mod call;
 mod child;
@@ -51,6 +53,7 @@ mod rounds;
 pub mod server;
 mod slot;
 mod source;
+mod spend;
 mod stdio;
 pub mod transport;
 mod wire;
@@ -70,4 +73,5 @@ pub use naming::mcp_tool_name;
 pub use options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent, OnServer};
 pub use resources::resource_tools;
 pub use source::{McpConnection, McpSource};
+pub use spend::{PricedCall, Reservation, Reserve, SpendGate};
 pub use toolnexus_core::{SourceStatus as McpStatus, sanitize};

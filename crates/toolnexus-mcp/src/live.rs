@@ -16,8 +16,10 @@ use toolnexus_core::WaitFor;
 
 use toolnexus_process::{ChildExit, ChildProcess, ChildView};
 
+use crate::admission::Admission;
 use crate::auth::Asking;
 use crate::child::last_words;
+use crate::config::McpServerConfig;
 use crate::connect::McpServerInfo;
 use crate::era::{self, Address, Seen, Verdict, verdicts};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
@@ -84,6 +86,11 @@ impl Wire {
         self.child().map(|child| child.stderr()).unwrap_or_default()
     }
 
+    /// Whether everything goes through one pipe.
+    fn is_pipe(&self) -> bool {
+        !matches!(self, Wire::Http(_))
+    }
+
     /// How a child ended.
     pub(crate) fn exit(&self) -> Option<ChildExit> {
         self.child().and_then(|child| child.exit())
@@ -92,10 +99,10 @@ impl Wire {
     /// Why a request ended when nobody answered it and nobody here ended it.
     async fn lost(&self) -> Fault {
         match self {
-            Wire::Stdio { child, down } => match down.get() {
-                Some(fault) => fault.clone(),
-                None => last_words(&child.view()).await,
-            },
+            // All who ask are told the same, whatever comes to light later.
+            Wire::Stdio { child, down } => {
+                down.get_or_init(|| async { last_words(&child.view()).await }).await.clone()
+            }
             Wire::Http(link) => link.stream_ended(),
             Wire::Foreign { down, .. } => {
                 down.get().cloned().unwrap_or_else(|| Fault::transport("stream-failed"))
@@ -130,7 +137,10 @@ impl Wire {
         match error.downcast_ref::<StdioError>() {
             // The usual reason for a broken pipe is that the child is gone, and that says more.
             Some(StdioError::Write) => {
-                let lost = self.lost().await;
+                let lost = match self.child() {
+                    Some(child) => last_words(&child).await,
+                    None => self.lost().await,
+                };
                 if lost.exit.is_some() { lost } else { Fault::transport("write-failed") }
             }
             _ => Fault::transport("write-failed"),
@@ -189,6 +199,7 @@ pub(crate) struct Live {
     judged: Option<Address>,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<CallsInFlight>,
+    pub(crate) admission: Admission,
     /// Answers what the server asks of the host.
     pub(crate) wait_for: Option<WaitFor>,
     pub(crate) closed: CancellationToken,
@@ -200,7 +211,7 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(
-        server: &str,
+        config: &McpServerConfig,
         begun: Begun,
         service: RunningService<RoleClient, Handler>,
         calls: Arc<CallsInFlight>,
@@ -208,10 +219,11 @@ impl Live {
         tasks: TaskTracker,
     ) -> Self {
         Live {
-            server: server.into(),
+            server: config.name.as_str().into(),
             facts: begun.facts,
-            session: begun.session,
             judged: begun.judged,
+            admission: Admission::new(begun.session.concurrency, wire.is_pipe(), config),
+            session: begun.session,
             peer: service.peer().clone(),
             calls,
             wait_for: service.service().wait_for.clone(),
@@ -242,9 +254,9 @@ impl Live {
     /// Whether a request's fault shows that; the verdict is forgotten then.
     pub(crate) fn unlearn(&self, fault: &Fault) -> bool {
         let Some(address) = &self.judged else { return false };
-        let contradicted = era::contradicts(Verdict::Modern, fault, Seen::default(), false);
+        let contradicted = era::contradicts(fault, Seen::default(), false);
         if contradicted {
-            verdicts().forget(address);
+            verdicts().forget(address, Verdict::Modern);
         }
         contradicted
     }
@@ -257,7 +269,8 @@ impl Live {
         match error {
             ServiceError::McpError(error) => Fault::rpc(error.code.0.into(), error.message.into_owned()),
             ServiceError::TransportSend(error) => self.wire.send_fault(&error).await,
-            _ => self.wire.lost().await,
+            ServiceError::TransportClosed => self.wire.lost().await,
+            _ => Fault::transport("transport"),
         }
     }
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
 use crate::transport::{Permit, SpecSource};
-use crate::{McpEra, McpSignIn, McpStatus, McpTokenStore};
+use crate::{McpEra, McpSignIn, McpStatus, McpTokenStore, Reserve};
 
 /// Told of each server the moment it is connected, failed or found disabled.
 pub type OnServer = Arc<dyn Fn(McpServerEvent) + Send + Sync>;
@@ -38,6 +38,9 @@ pub struct LoadMcpOptions {
     /// The protocol era of servers whose entry does not say. `None`: found out for remote servers,
     /// `legacy` for child processes.
     pub era: Option<McpEra>,
+    /// Asked once per call of a priced tool whether it may be paid. `None`, or no reservation: the call
+    /// fails without being sent.
+    pub reserve: Option<Reserve>,
     /// Decides on servers that are not the user's own. `None`: those are refused.
     pub permit: Option<Permit>,
     /// Where the document comes from. Default: the user. A server's own
@@ -61,6 +64,7 @@ impl std::fmt::Debug for LoadMcpOptions {
             .field("sign_in", &self.sign_in)
             .field("token_store", &self.token_store.is_some())
             .field("era", &self.era)
+            .field("reserve", &self.reserve.is_some())
             .field("permit", &self.permit.is_some())
             .field("source", &self.source)
             .field("default_inherit_env", &self.default_inherit_env)

@@ -13,8 +13,8 @@
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{ClientRequest, RequestMetaObject};
-use tokio::time::sleep;
+use rmcp::model::{ClientNotification, ClientRequest, RequestMetaObject};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolnexus_core::ToolContext;
@@ -24,7 +24,8 @@ use crate::connect::{Unreached, connect};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase};
 use crate::live::Live;
 use crate::options::LoadMcpOptions;
-use crate::request::{Limits, request};
+use crate::request::{Limits, notify, request};
+use crate::spend::SpendGate;
 use crate::transport::SessionMode;
 
 /// Why there is no session to send on.
@@ -51,19 +52,21 @@ pub(crate) struct Slot {
     pub(crate) config: McpServerConfig,
     /// `None`: the session came from outside and cannot be made again.
     opts: Option<LoadMcpOptions>,
+    pub(crate) spend: SpendGate,
     live: Mutex<Option<Arc<Live>>>,
-    closed: CancellationToken,
+    pub(crate) closed: CancellationToken,
     /// Held while a session is made, so that all who need one wait for the same.
     renewing: tokio::sync::Mutex<()>,
 }
 
 impl Slot {
     /// A slot without a session.
-    pub(crate) fn empty(config: &McpServerConfig, opts: Option<&LoadMcpOptions>) -> Self {
+    pub(crate) fn empty(config: &McpServerConfig, spend: SpendGate, opts: Option<&LoadMcpOptions>) -> Self {
         Slot {
             server: config.name.as_str().into(),
             config: config.clone(),
             opts: opts.cloned(),
+            spend,
             live: Mutex::default(),
             closed: CancellationToken::new(),
             renewing: tokio::sync::Mutex::default(),
@@ -77,7 +80,8 @@ impl Slot {
         tasks: &TaskTracker,
     ) -> Result<Self, Unreached> {
         let live = connect(config, opts, tasks).await?;
-        let slot = Slot::empty(config, Some(opts));
+        let spend = SpendGate::new(config, opts.reserve.clone());
+        let slot = Slot::empty(config, spend, Some(opts));
         slot.replace(live);
         Ok(slot)
     }
@@ -164,11 +168,13 @@ impl Slot {
         limits: Limits,
         context: Option<&ToolContext>,
     ) -> Result<String, Fault> {
+        let started = Instant::now();
         let live = self.live()?;
+        let toll = self.spend.toll(&message, context)?;
         if !live.is_judged() {
-            return request(&live, message, meta, limits, context).await;
+            return request(&live, message, meta, limits, context, toll).await;
         }
-        let fault = match request(&live, message.clone(), meta.clone(), limits, context).await {
+        let fault = match request(&live, message.clone(), meta.clone(), limits, context, toll.clone()).await {
             Err(fault) if live.unlearn(&fault) => fault,
             answer => return answer,
         };
@@ -182,13 +188,20 @@ impl Slot {
             biased;
             () = cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
             () = sleep(limits.idle) => return Err(Fault::timeout()),
-            renewed = self.renew(Some(&live)) => renewed,
+            renewed = Box::pin(self.renew(Some(&live))) => renewed,
         };
+        let limits = limits.after(started.elapsed())?;
         match renewed {
-            Ok(live) => request(&live, message, meta, limits, context).await,
+            Ok(live) => Box::pin(request(&live, message, meta, limits, context, toll)).await,
             Err(_) if self.closed.is_cancelled() => Err(Fault::closed()),
             Err(_) => Err(fault),
         }
+    }
+
+    /// Sends a notification on the session that stands here. See [`notify`].
+    pub(crate) async fn notify(&self, notification: ClientNotification) -> Result<(), Fault> {
+        let live = self.live()?;
+        notify(&live, notification, self.limits().idle).await
     }
 
     /// A fault with what is known around it.

@@ -15,6 +15,7 @@ use crate::connect::{McpServerInfo, Unreached};
 use crate::failure::{McpFailure, McpPhase};
 use crate::live::{Facts, Live};
 use crate::slot::Slot;
+use crate::spend::SpendGate;
 use crate::transport::Session;
 
 /// How long closing all servers may take.
@@ -211,6 +212,11 @@ impl McpConnection {
     /// The server's tools under their final names, in its order; empty unless connected.
     pub fn tools(&self) -> &[Tool] {
         &self.0.tools
+    }
+
+    /// What its tools cost, and the maker of reservations for them. `None` when it never had a connection.
+    pub fn spend_gate(&self) -> Option<&SpendGate> {
+        self.0.slot.as_ref().map(|slot| &slot.spend)
     }
 
     /// Whether the connection stands at this moment.

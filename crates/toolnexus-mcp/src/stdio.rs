@@ -1,13 +1,13 @@
 //! The stdio wire: one JSON-RPC message a line over a child's pipes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use toolnexus_process::{ChildView, Pipes};
 
@@ -27,7 +27,7 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 const KEPT_BYTES: usize = 4 * 1024;
 
 /// Why the other side is gone, once it is.
-pub(crate) type Down = Arc<OnceLock<Fault>>;
+pub(crate) type Down = Arc<OnceCell<Fault>>;
 
 /// A message could not be written: the pipe is closed.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,8 @@ pub(crate) enum StdioError {
 /// rmcp's transport over a child's pipes.
 pub(crate) struct StdioTransport {
     stdin: Arc<Mutex<ChildStdin>>,
+    /// Ends when the message before is written. Sending is a task each, and tasks have no order.
+    before: oneshot::Receiver<()>,
     lines: Lines<ChildStdout>,
     child: ChildView,
     open: OpenRequests,
@@ -61,6 +63,7 @@ impl StdioTransport {
     ) -> Self {
         StdioTransport {
             stdin: Arc::new(Mutex::new(pipes.stdin)),
+            before: oneshot::channel().1,
             lines: Lines::new(pipes.stdout, MAX_LINE_BYTES),
             child,
             open: OpenRequests::new(Arc::clone(&calls)),
@@ -91,12 +94,17 @@ impl Transport<RoleClient> for StdioTransport {
         self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
         let nobody_reads = self.calls.have_ended() && wire::is_answer(&message);
+        let (written, next) = oneshot::channel::<()>();
+        let before = std::mem::replace(&mut self.before, next);
         async move {
+            let _written = written;
             if nobody_reads {
                 return Ok(());
             }
             let mut line = serde_json::to_vec(&message).map_err(|_| StdioError::Encode)?;
             line.push(b'\n');
+            // Nobody sends anything: the other end is dropped.
+            let _ = before.await;
             let mut stdin = stdin.lock().await;
             stdin.write_all(&line).await.map_err(|_| StdioError::Write)
         }
@@ -111,8 +119,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(Line::TooLong) => self.too_long(),
                 None => {
                     self.calls.end();
-                    let fault = last_words(&self.child).await;
-                    let _ = self.down.set(fault);
+                    self.down.get_or_init(|| last_words(&self.child)).await;
                     None
                 }
             };

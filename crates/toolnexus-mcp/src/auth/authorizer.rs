@@ -119,7 +119,7 @@ impl Gate {
             let status = challenge.status;
             let result = {
                 let _held = self.hold(call);
-                self.answer(&challenge, tokens.as_ref(), &mut tried).await
+                Box::pin(self.answer(&challenge, tokens.as_ref(), &mut tried)).await
             };
             result.map_err(|problem| problem.fault(status))?;
         }
@@ -135,7 +135,7 @@ impl Gate {
 
     /// Stops the clocks that the time of a sign-in does not count on.
     fn hold(&self, call: Option<&RequestId>) -> (UnderWay, Option<Question>) {
-        (self.asking.begin(), call.map(|id| self.calls.question(Some(id.clone()))))
+        (self.asking.begin(), call.map(|id| self.calls.hold(id.clone())))
     }
 
     /// The tokens to send a request with, renewed when their time has come.
@@ -275,7 +275,9 @@ impl Authorizer {
             }
         }
         let Some(mut record) = turn.record.clone() else { return Ok(false) };
-        let Some(tokens) = self.flow().renew(&mut turn.found, &record).await? else { return Ok(false) };
+        let Some(tokens) = Box::pin(self.flow().renew(&mut turn.found, &record)).await? else {
+            return Ok(false);
+        };
         debug!("[toolnexus] MCP server \"{}\": tokens renewed", self.server);
         record.tokens = Some(tokens);
         self.keep(turn, record).await;
@@ -285,7 +287,7 @@ impl Authorizer {
     async fn sign_in(&self, turn: &mut Turn, challenge: &Challenge) -> Result<(), Problem> {
         let record = turn.record.clone().unwrap_or_default();
         let flow = self.flow();
-        let signing_in = flow.sign_in(record, challenge);
+        let signing_in = Box::pin(flow.sign_in(record, challenge));
         let result = tokio::time::timeout(self.settings.sign_in_limit, signing_in).await;
         match result.unwrap_or(Err(Problem::TooLong)) {
             Ok((record, found)) => {

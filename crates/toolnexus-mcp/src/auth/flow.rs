@@ -37,7 +37,7 @@ pub(super) struct Found {
 
 /// Runs a part of rmcp's. It logs codes and whatever a token endpoint answers beside the tokens.
 async fn quiet<T>(work: impl Future<Output = T>) -> T {
-    work.with_subscriber(tracing::Dispatch::none()).await
+    Box::pin(work).with_subscriber(tracing::Dispatch::none()).await
 }
 
 impl Flow<'_> {

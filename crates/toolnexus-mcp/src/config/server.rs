@@ -203,6 +203,9 @@ impl McpServerConfig {
         if let Some(reason) = &self.invalid {
             return Some(reason.clone());
         }
+        if let Some((tool, _)) = self.prices.iter().find(|(_, price)| !price.is_finite() || **price < 0.0) {
+            return Some(format!("prices {tool:?} must be a number that is not negative"));
+        }
         match self.kind {
             ServerKind::Unknown => Some(String::new()),
             ServerKind::Local => {

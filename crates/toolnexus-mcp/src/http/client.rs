@@ -20,6 +20,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::events::{Events, RawEvents, events};
 use super::{HttpFault, HttpLink, Start, body, fault_of, refused};
+use crate::admission::AdmissionSlot;
 use crate::auth::Gate;
 use crate::config::McpServerConfig;
 use crate::connect::NO_HTTP_CLIENT;
@@ -56,6 +57,8 @@ struct Inner {
     gate: Option<Gate>,
     calls: Arc<CallsInFlight>,
     link: HttpLink,
+    /// How long the exchange of a notification may take. A request's is ended by whoever asked.
+    limit: Duration,
     _token: TaskTrackerToken,
 }
 
@@ -83,8 +86,9 @@ impl HttpClient {
             value.set_sensitive(true);
             headers.insert(HeaderName::try_from(name).map_err(|_| invalid())?, value);
         }
+        let limit = Duration::from_millis(config.timeout_ms);
         let gate = Gate::of(config, link.asking().clone(), Arc::clone(&calls))?;
-        Ok(HttpClient(Arc::new(Inner { http, headers, gate, calls, link, _token: token })))
+        Ok(HttpClient(Arc::new(Inner { http, headers, gate, calls, link, limit, _token: token })))
     }
 
     fn request(
@@ -109,7 +113,8 @@ impl HttpClient {
         call: Option<&RequestId>,
     ) -> Result<reqwest::Response, Fault> {
         match &self.0.gate {
-            Some(gate) => gate.send(request, call).await,
+            // In a box: what a sign-in takes would take room in every request.
+            Some(gate) => Box::pin(gate.send(request, call)).await,
             None => request.send().await.map_err(|error| fault_of(&error)),
         }
     }
@@ -143,7 +148,18 @@ impl HttpClient {
         }
         let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
             if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
-        let answer = self.guarded(self.exchange(uri, message, session, added)).await;
+        let limit = matches!(message, ClientJsonRpcMessage::Notification(_)).then_some(self.0.limit);
+        let exchange = self.exchange(uri, message, session, added);
+        let answer = self.guarded(async {
+            match limit {
+                None => exchange.await,
+                Some(limit) => {
+                    let done = self.0.link.asking().within(limit, exchange).await;
+                    done.unwrap_or_else(|| Err(client_error(Fault::timeout())))
+                }
+            }
+        });
+        let answer = answer.await;
         if let (true, Err(error)) = (ends_handshake, &answer) {
             self.0.link.keep_handshake_fault(self.0.link.fault(error));
         }
@@ -211,7 +227,8 @@ impl HttpClient {
         }
         let media_type = body::media_type(&response);
         if media_type == EVENT_STREAM && asked.opener.is_none() {
-            let events = events(response, Some(asked.id), Arc::clone(&self.0.calls), self.0.link.clone());
+            let (id, calls, link) = (asked.id, Arc::clone(&self.0.calls), self.0.link.clone());
+            let events = events(response, Some(id), calls, link, asked.slot);
             return Ok(StreamableHttpPostResponse::Sse(events, issued));
         }
         if media_type == EVENT_STREAM || media_type == JSON {
@@ -319,7 +336,8 @@ impl HttpClient {
             // Any refusal means the same here: there is no such stream, and asking again is no use.
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.clone()))
+        let slot = AdmissionSlot::default();
+        Ok(events(response, None, Arc::clone(&self.0.calls), self.0.link.clone(), slot))
     }
 }
 
@@ -412,10 +430,16 @@ impl HttpClient {
             .request(http::Method::POST, endpoint, None, HashMap::new())
             .header(CONTENT_TYPE, JSON)
             .body(body);
+        // A request is ended by whoever asked.
+        let limit =
+            if matches!(message, ClientJsonRpcMessage::Request(_)) { Duration::MAX } else { self.0.limit };
         let response = tokio::select! {
             biased;
             () = self.0.link.abort.cancelled() => return Err(Fault::closed()),
-            response = self.send(request, wire::id_of(message)) => response?,
+            response = self.0.link.asking().within(limit, self.send(request, wire::id_of(message))) => match response {
+                Some(response) => response?,
+                None => return Err(Fault::timeout()),
+            },
         };
         if response.status().is_success() { Ok(()) } else { Err(refused(response.status())) }
     }
@@ -435,16 +459,18 @@ fn is_other_transport(response: &reqwest::Response) -> bool {
     }
 }
 
-/// A request in a POST: its id, and whether it begins the session.
+/// A request in a POST: its id, whether it begins the session, and the slot it takes.
 struct Asked {
     id: RequestId,
     opener: Option<Opener>,
+    slot: AdmissionSlot,
 }
 
 impl Asked {
     fn of(message: &ClientJsonRpcMessage) -> Option<Self> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
-        Some(Asked { id: request.id.clone(), opener: Opener::of(&request.request) })
+        let slot = AdmissionSlot::of(message);
+        Some(Asked { id: request.id.clone(), opener: Opener::of(&request.request), slot })
     }
 }
 

@@ -11,6 +11,7 @@ use sse_stream::{Sse, SseStream};
 
 use super::utf8::Utf8Repair;
 use super::{HttpFault, HttpLink, MAX_MESSAGE_BYTES, fault_of};
+use crate::admission::AdmissionSlot;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
 use crate::wire::{self, Spoiled};
@@ -21,17 +22,22 @@ pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 pub(super) type RawEvents = Events;
 
 /// The events of a response, as rmcp shall see them. `request` is the request whose response this
-/// is; it gets an answer also when an event of the stream is too long to read.
+/// is; it gets an answer also when an event of the stream is too long to read, and keeps its slot for as
+/// long as the stream is held.
 pub(super) fn events(
     response: reqwest::Response,
     request: Option<RequestId>,
     calls: Arc<CallsInFlight>,
     link: HttpLink,
+    slot: AdmissionSlot,
 ) -> Events {
     let abort = link.abort.clone();
-    let events = raw(response).map(move |event| match event {
-        Ok(event) => Ok(tapped(event, &calls, request.as_ref(), &link)),
-        Err(error) => spoiled(&error, request.as_ref()).ok_or(error),
+    let events = raw(response).map(move |event| {
+        let _held = &slot;
+        match event {
+            Ok(event) => Ok(tapped(event, &calls, request.as_ref(), &link)),
+            Err(error) => spoiled(&error, request.as_ref()).ok_or(error),
+        }
     });
     events.take_until(abort.cancelled_owned()).boxed()
 }

@@ -47,7 +47,7 @@ pub async fn connect(spec: ServerSpec, context: ConnectContext) -> Result<McpCon
     let connected = load_server(&server, &options, &tasks);
     let connection = until_ended(&context, &tasks, connected).await?;
     let Some(failure) = connection.error() else { return Ok(connection) };
-    Err(refusal(failure, source).unwrap_or_else(|| SeamError::Failed(failure.clone())))
+    Err(refusal(failure, source).unwrap_or_else(|| failure.clone().into()))
 }
 
 /// The seam's own refusal behind a failure, if it was one.

@@ -44,5 +44,11 @@ pub enum SeamError {
     Ended(#[from] McpContextError),
     /// The server, or the way to it, failed.
     #[error(transparent)]
-    Failed(#[from] McpFailure),
+    Failed(Box<McpFailure>),
+}
+
+impl From<McpFailure> for SeamError {
+    fn from(failure: McpFailure) -> Self {
+        SeamError::Failed(Box::new(failure))
+    }
 }

@@ -21,6 +21,7 @@ use crate::open::OpenRequests;
 use crate::options::LoadMcpOptions;
 use crate::slot::Slot;
 use crate::source::McpConnection;
+use crate::spend::SpendGate;
 use crate::stdio::Down;
 
 /// A transport whose results are handed over unread, like those of the wires of this crate.
@@ -118,7 +119,7 @@ impl McpConnection {
         let opening = Opening { config: &config, opts: &opts, tasks: &tasks, greeting, limit };
         match opening.greet(foreign, wire, calls).await {
             Ok(live) => {
-                let slot = Slot::empty(&config, None);
+                let slot = Slot::empty(&config, SpendGate::new(&config, opts.reserve.clone()), None);
                 slot.replace(live);
                 list_and_keep(Arc::new(slot)).await
             }
