@@ -113,7 +113,8 @@ impl HttpClient {
         call: Option<&RequestId>,
     ) -> Result<reqwest::Response, Fault> {
         match &self.0.gate {
-            Some(gate) => gate.send(request, call).await,
+            // In a box: what a sign-in takes would take room in every request.
+            Some(gate) => Box::pin(gate.send(request, call)).await,
             None => request.send().await.map_err(|error| fault_of(&error)),
         }
     }
