@@ -192,7 +192,8 @@ impl Opening<'_> {
                 ClientLifecycleMode::Discover { preferred_versions: vec![MODERN_VERSION] }
             }
         };
-        let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
+        // On the heap, as is all of this in its callers: in a debug build it takes most of a stack.
+        let greeted = Box::pin(serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle));
         let fault = match wire.asking().within(limit, greeted).await {
             Some(Ok(service)) => {
                 let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();

@@ -46,7 +46,7 @@ pub(crate) async fn complete<Sent>(
 where
     Sent: Future<Output = Result<String, Fault>>,
 {
-    let live = slot.live()?;
+    let live = slot.ready(Some(context)).await?;
     let rounds = rounds(live.wait_for.as_ref(), limits, send);
     tokio::select! {
         biased;
