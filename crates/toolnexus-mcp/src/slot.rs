@@ -51,8 +51,11 @@ impl From<Vacant> for Fault {
     }
 }
 
-/// What comes of starting a server, for all who wait for it.
-pub(crate) type Joined = Shared<BoxFuture<'static, Result<(), McpFailure>>>;
+/// What comes of starting a server.
+type Start = BoxFuture<'static, Result<(), McpFailure>>;
+
+/// The same, for all who wait for it.
+pub(crate) type Joined = Shared<Start>;
 
 /// The place of one server's session. See the module's own words.
 pub(crate) struct Slot {
@@ -68,7 +71,7 @@ pub(crate) struct Slot {
     /// Who has the tools.
     owner: OnceLock<Weak<Server>>,
     /// What is under way to start the server.
-    joined: Mutex<Option<WeakShared<BoxFuture<'static, Result<(), McpFailure>>>>>,
+    joined: Mutex<Option<WeakShared<Start>>>,
     /// Whether a session has ever stood here.
     stood: AtomicBool,
     /// Held while a session is made, so that all who need one wait for the same.
@@ -214,7 +217,7 @@ impl Slot {
     }
 
     /// Joins what is under way to start the server, or begins it.
-    pub(crate) fn join(&self, begin: impl FnOnce() -> BoxFuture<'static, Result<(), McpFailure>>) -> Joined {
+    pub(crate) fn join(&self, begin: impl FnOnce() -> Start) -> Joined {
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(under_way) = joined.as_ref().and_then(WeakShared::upgrade)
             && under_way.peek().is_none()
