@@ -13,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::mcp::{self, McpCommand};
 use crate::runs::{self, RunsCommand};
 use crate::screen::{Paint, Screen};
+use crate::serve::{self, ServeArgs};
 use crate::{demo, list, logging, models, provider, run};
 
 /// How long a task that cannot be interrupted may keep the process from ending.
@@ -84,6 +85,13 @@ Examples:
         #[arg(long, value_name = "STYLE")]
         schema: Option<StyleArg>,
     },
+
+    /// Lend the tools to other programs, over MCP
+    ///
+    /// The tools are those of `toolnexus tools`, without the built-in ones: the MCP servers and the skills of
+    /// the working directory, as one MCP server.
+    #[command(after_long_help = serve::HELP)]
+    Serve(ServeArgs),
 
     /// List the models that a provider has
     #[command(after_help = "\
@@ -361,6 +369,7 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
             };
             list::tools(&sources, form, screen, &interrupt).await
         }
+        Command::Serve(args) => serve::serve(args, screen, &interrupt).await,
         Command::Models(args) => models::models(&args, screen, &interrupt).await,
         Command::Mcp { command } => mcp::carry_out(command, screen, &interrupt).await,
         Command::Skills { command: SkillsCommand::List { skills, json } } => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use toolnexus::mcp::{LoadMcpOptions, McpConfig, McpConfigError, OnServer, parse_mcp_config_file};
+use toolnexus::skills::SkillPathDisplay;
 use toolnexus::suspension::WaitFor;
 use toolnexus::{BuiltinsConfig, Error, McpConfigInput, Tool, Toolkit, ToolkitOptions, create_toolkit};
 
@@ -29,6 +30,8 @@ pub(crate) struct Sources {
     /// `None`: what the configuration says, else all.
     pub(crate) builtins: Option<BuiltinsConfig>,
     pub(crate) extra_tools: Vec<Tool>,
+    /// What the `skill` tool shows of this machine's disk.
+    pub(crate) skill_paths: SkillPathDisplay,
 }
 
 impl Sources {
@@ -49,6 +52,7 @@ impl Sources {
             },
             builtins: args.no_builtins.then(BuiltinsConfig::off),
             extra_tools: Vec::new(),
+            skill_paths: SkillPathDisplay::default(),
         })
     }
 }
@@ -150,6 +154,7 @@ pub(crate) async fn load(
     let toolkit = create_toolkit(ToolkitOptions {
         mcp_config: sources.mcp.map(McpConfigInput::Config),
         skills_dir: sources.skills,
+        skill_path_display: sources.skill_paths,
         builtins: sources.builtins,
         extra_tools: sources.extra_tools,
         wait_for,

@@ -1,10 +1,10 @@
 //! The `toolnexus` command.
 //!
-//! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list`, `mcp` and `models` are the
-//! commands. `provider` chooses a model, `loading` builds the toolkit, `session` drives a run, `render` shows
-//! it, `model_failure` explains what the model could not do. `person` asks at the terminal, `answer` reads
-//! what somebody answers. `screen` is the only place that writes to stdout and stderr, `exit` has the exit
-//! codes.
+//! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list`, `mcp`, `models` and
+//! `serve` are the commands. `provider` chooses a model, `loading` builds the toolkit, `session` drives a run,
+//! `render` shows it, `model_failure` explains what the model could not do. `person` asks at the terminal,
+//! `answer` reads what somebody answers. `screen` is the only place that writes to stdout and stderr, `exit`
+//! has the exit codes.
 
 mod answer;
 mod cli;
@@ -24,6 +24,7 @@ mod render;
 mod run;
 mod runs;
 mod screen;
+mod serve;
 mod session;
 mod stdin;
 mod timing;

@@ -7,12 +7,14 @@ use rmcp::RoleClient;
 use rmcp::model::ServerPeerInfo;
 use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::BoxFuture;
 
 use crate::auth;
 use crate::child;
 use crate::config::{ConcurrencyPolicy, McpEra, McpServerConfig, ServerKind};
-use crate::era::{Address, Seen, probe_limit};
+use crate::era::{Address, Meaning, Seen, judge, probe_limit};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase, quoted_stderr};
 use crate::handler::Handler;
 use crate::in_flight::CallsInFlight;
@@ -70,9 +72,9 @@ pub(crate) async fn connect(
     }
     permitted(config, opts).await?;
     if config.kind == ServerKind::Remote {
-        return reach_remote(&auth::completed(config, opts), opts, tasks).await;
+        return Box::pin(reach_remote(&auth::completed(config, opts), opts, tasks)).await;
     }
-    start_local(config, opts, tasks).await
+    Box::pin(start_local(config, opts, tasks)).await
 }
 
 /// Asks whether the server may be used, wherever a connection to it is about to be made.
@@ -96,36 +98,47 @@ async fn start_local(
     tasks: &TaskTracker,
 ) -> Result<Arc<Live>, Unreached> {
     let limit = Duration::from_millis(config.timeout_ms);
-    let greeting = match config.era.or(opts.era).unwrap_or(McpEra::Legacy) {
-        McpEra::Legacy => Greeting::Handshake,
-        McpEra::Modern => Greeting::Ready { judged: None },
-        McpEra::Auto => {
-            let ready = Greeting::Ready { judged: None };
-            if let Ok(live) = start(config, opts, tasks, ready, probe_limit(limit)).await {
-                return Ok(live);
+    let ready = Greeting::Ready { judged: None };
+    let started = Instant::now();
+    let greeted = match config.era.or(opts.era).unwrap_or(McpEra::Legacy) {
+        McpEra::Legacy => start(config, opts, tasks, Greeting::Handshake, limit).await,
+        McpEra::Modern => start(config, opts, tasks, ready, limit).await,
+        McpEra::Auto => match start(config, opts, tasks, ready, probe_limit(limit)).await {
+            Err(ungreeted) if judge(&ungreeted.fault, ungreeted.seen) != Meaning::Failed => {
+                let left = limit.saturating_sub(started.elapsed());
+                start(config, opts, tasks, Greeting::Handshake, left).await
             }
-            Greeting::Handshake
-        }
+            greeted => greeted,
+        },
     };
-    start(config, opts, tasks, greeting, limit).await
+    greeted.map_err(|ungreeted| ungreeted.unreached(config))
 }
 
-async fn start(
+fn start<'a>(
+    config: &'a McpServerConfig,
+    opts: &'a LoadMcpOptions,
+    tasks: &'a TaskTracker,
+    greeting: Greeting,
+    limit: Duration,
+) -> BoxFuture<'a, Result<Arc<Live>, Ungreeted>> {
+    Box::pin(started(config, opts, tasks, greeting, limit))
+}
+
+async fn started(
     config: &McpServerConfig,
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
     greeting: Greeting,
     limit: Duration,
-) -> Result<Arc<Live>, Unreached> {
+) -> Result<Arc<Live>, Ungreeted> {
     let calls = Arc::new(CallsInFlight::default());
     let (child, pipes) = child::spawn(config, opts.default_inherit_env.as_deref(), tasks.token())
-        .map_err(|fault| Unreached::new(fault, &config.name, McpPhase::Connect))?;
+        .map_err(|fault| Ungreeted::before(McpPhase::Connect, fault))?;
     let down = Arc::default();
     let transport =
         StdioTransport::new(pipes, child.view(), Arc::clone(&calls), Arc::clone(&down), tasks.token());
     let opening = Opening { config, opts, tasks, greeting, limit };
-    let greeted = opening.greet(transport, Wire::Stdio { child, down }, calls).await;
-    greeted.map_err(|ungreeted| ungreeted.unreached(config))
+    opening.greet(transport, Wire::Stdio { child, down }, calls).await
 }
 
 /// How a session begins.
@@ -153,22 +166,19 @@ pub(crate) struct Opening<'a> {
 pub(crate) struct Ungreeted {
     pub(crate) fault: Fault,
     pub(crate) seen: Seen,
+    phase: McpPhase,
     stderr: Vec<String>,
 }
 
-impl From<Fault> for Ungreeted {
-    /// Before anything was sent.
-    fn from(fault: Fault) -> Self {
-        Ungreeted { fault, seen: Seen::default(), stderr: Vec::new() }
-    }
-}
-
 impl Ungreeted {
+    /// Before anything was sent.
+    pub(crate) fn before(phase: McpPhase, fault: Fault) -> Self {
+        Ungreeted { fault, seen: Seen::default(), phase, stderr: Vec::new() }
+    }
+
     pub(crate) fn unreached(self, config: &McpServerConfig) -> Unreached {
         let quoted = quoted_stderr(&self.stderr);
-        let of_entry = self.fault.kind == McpFailureKind::Config;
-        let phase = if of_entry { McpPhase::Config } else { McpPhase::Initialize };
-        Unreached { failure: self.fault.at(&config.name, phase, quoted), stderr: self.stderr }
+        Unreached { failure: self.fault.at(&config.name, self.phase, quoted), stderr: self.stderr }
     }
 }
 
@@ -185,15 +195,15 @@ impl Opening<'_> {
     {
         let Opening { config, opts, tasks, greeting, limit } = self;
         // Not entered: rmcp would keep it for its own task, for as long as the connection stands.
-        let span = span(&config.name, McpPhase::Initialize, None);
-        let lifecycle = match greeting {
-            Greeting::Handshake => ClientLifecycleMode::Initialize,
+        let (method, lifecycle) = match greeting {
+            Greeting::Handshake => ("initialize", ClientLifecycleMode::Initialize),
             Greeting::Ready { .. } => {
-                ClientLifecycleMode::Discover { preferred_versions: vec![MODERN_VERSION] }
+                let preferred_versions = vec![MODERN_VERSION];
+                ("server/discover", ClientLifecycleMode::Discover { preferred_versions })
             }
         };
-        // On the heap, as is all of this in its callers: in a debug build it takes most of a stack.
-        let greeted = Box::pin(serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle));
+        let span = span(&config.name, method, None);
+        let greeted = serve_client_with_lifecycle(Handler::new(opts, &calls), transport, lifecycle);
         let fault = match wire.asking().within(limit, greeted).await {
             Some(Ok(service)) => {
                 let facts = service.peer().peer_info().map(|peer| facts(&peer)).unwrap_or_default();
@@ -207,7 +217,7 @@ impl Opening<'_> {
         let (seen, stderr) = (wire.seen(), wire.stderr());
         wire.cut();
         settle(std::slice::from_ref(tasks)).await;
-        Err(Ungreeted { fault, seen, stderr })
+        Err(Ungreeted { fault, seen, phase: McpPhase::Initialize, stderr })
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) enum Remember {
 /// The table: the first line that fits.
 pub(crate) fn judge(fault: &Fault, seen: Seen) -> Meaning {
     let unreachable = fault.kind == McpFailureKind::Transport
-        && matches!(fault.detail.as_deref(), Some("dns" | "connect-failed"));
+        && matches!(fault.detail.as_deref(), Some("dns" | "connect-failed" | "spawn-failed"));
     let status = seen.status.or(fault.http_status);
     let code = seen.code.or(fault.rpc_code);
     match (status, code) {
@@ -73,14 +73,14 @@ pub(crate) fn judge(fault: &Fault, seen: Seen) -> Meaning {
     }
 }
 
-/// Whether an answer shows that the verdict on a server no longer holds. `greeting` says that it was
-/// the answer to `server/discover` or `initialize`.
-pub(crate) fn contradicts(verdict: Verdict, fault: &Fault, seen: Seen, greeting: bool) -> bool {
+/// Whether an answer shows that the verdict on a server no longer holds, whichever it was. `greeting` says
+/// that it was the answer to what begins a session in the server's supposed era.
+pub(crate) fn contradicts(fault: &Fault, seen: Seen, greeting: bool) -> bool {
     let code = seen.code.or(fault.rpc_code);
     match (seen.status.or(fault.http_status), code) {
         (_, Some(UNSUPPORTED_REVISION)) => true,
         // Of an ordinary method it says nothing about the era.
-        (_, Some(METHOD_NOT_FOUND)) if greeting && verdict == Verdict::Modern => true,
+        (_, Some(METHOD_NOT_FOUND)) => greeting,
         (Some(404 | 405 | 501), _) => greeting || code.is_none(),
         (Some(400), None) => true,
         _ => false,
@@ -104,7 +104,7 @@ mod tests {
     fn the_answer_to_the_probe_is_judged() {
         use Meaning::{Failed, Legacy};
         use Remember::{Never, Now, OnceProven};
-        for detail in ["dns", "connect-failed"] {
+        for detail in ["dns", "connect-failed", "spawn-failed"] {
             assert_eq!(judge(&Fault::transport(detail), Seen::default()), Failed);
         }
         for status in [401, 403, 429] {
@@ -139,25 +139,24 @@ mod tests {
     // MCP-122
     #[test]
     fn what_contradicts_a_verdict() {
-        let says = |verdict, status, code: Option<i64>, greeting| {
-            contradicts(verdict, &Fault::http_status(status), Seen { status: Some(status), code }, greeting)
+        let says = |status, code: Option<i64>, greeting| {
+            contradicts(&Fault::http_status(status), Seen { status: Some(status), code }, greeting)
         };
-        for verdict in [Verdict::Modern, Verdict::Legacy { sse: false }] {
-            for greeting in [true, false] {
-                for status in [400, 404, 405, 501] {
-                    assert!(says(verdict, status, None, greeting), "{verdict:?} {status}");
-                }
-                assert!(says(verdict, 200, Some(-32022), greeting));
-                assert!(!says(verdict, 400, Some(-32602), greeting));
-                for status in [200, 401, 403, 429, 500, 503] {
-                    assert!(!says(verdict, status, None, greeting), "{verdict:?} {status}");
-                }
+        for greeting in [true, false] {
+            for status in [400, 404, 405, 501] {
+                assert!(says(status, None, greeting), "{status}");
             }
+            assert!(says(200, Some(-32022), greeting));
+            assert!(!says(400, Some(-32602), greeting));
+            for status in [200, 401, 403, 429, 500, 503] {
+                assert!(!says(status, None, greeting), "{status}");
+            }
+            assert!(!contradicts(&Fault::timeout(), Seen::default(), greeting));
         }
-        assert!(!says(Verdict::Modern, 404, Some(-32601), false), "an unknown method of a modern server");
-        assert!(says(Verdict::Modern, 404, Some(-32601), true));
-        assert!(!says(Verdict::Legacy { sse: false }, 200, Some(-32601), true));
-        assert!(!contradicts(Verdict::Modern, &Fault::timeout(), Seen::default(), true));
+        for status in [200, 404] {
+            assert!(says(status, Some(-32601), true), "{status}");
+            assert!(!says(status, Some(-32601), false), "an unknown method: {status}");
+        }
     }
 
     // MCP-120

@@ -64,6 +64,12 @@ impl McpPhase {
     }
 }
 
+impl AsRef<str> for McpPhase {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
 impl std::fmt::Display for McpPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())

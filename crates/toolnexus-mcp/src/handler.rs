@@ -83,7 +83,10 @@ impl ClientHandler for Handler {
         let (Some(wait_for), Some(params)) = (&self.wait_for, wire::elicitation(&request)) else {
             return Err(not_found());
         };
-        let question = self.calls.question(cause(&context));
+        let Some(question) = self.calls.question(cause(&context)) else {
+            tracing::warn!("[toolnexus] an MCP server asks more questions at once than the host is asked");
+            return Ok(CustomResult(elicitation::cancelled()));
+        };
         let answer = tokio::select! {
             biased;
             // The wire drops the answer: there is nobody to read it.

@@ -16,6 +16,9 @@ use crate::clock::Clock;
 /// that sent the request has come to follow it.
 const EARLY: usize = 16;
 
+/// How many questions of one server wait for the host at once.
+const MAX_QUESTIONS: usize = 64;
+
 /// The longest log line that is passed on, in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
@@ -80,8 +83,9 @@ pub(crate) struct CallsInFlight {
 #[derive(Default)]
 struct Known {
     calls: HashMap<i64, Arc<Call>>,
-    /// Calls that are being sent: their tokens are not known yet.
-    starting: usize,
+    /// Calls that are being sent, by number: their tokens are not known yet.
+    starting: Vec<u64>,
+    next_start: u64,
     early: VecDeque<(Whose, Report)>,
     /// The questions that are open, by number.
     questions: BTreeMap<u64, Option<RequestId>>,
@@ -99,14 +103,17 @@ enum Report {
 enum Whose {
     Token(i64),
     StreamOf(RequestId),
-    /// The only one there is.
-    Only,
+    /// By the number it is sent under.
+    Started(u64),
 }
 
 impl Report {
     fn tell(self, call: &Call) {
         match self {
-            Report::Progress(progress) => progress.report(&call.reporter),
+            Report::Progress(progress) => {
+                call.clock.touch();
+                progress.report(&call.reporter);
+            }
             Report::Log(level, text) => call.reporter.log(level, text),
         }
     }
@@ -127,23 +134,27 @@ impl Known {
 impl CallsInFlight {
     /// Counts a call in that is about to be sent.
     pub(crate) fn start(self: &Arc<Self>, clock: Arc<Clock>) -> StartingCall {
-        lock(&self.known).starting += 1;
-        StartingCall { calls: Arc::clone(self), clock }
+        let mut known = lock(&self.known);
+        let number = known.next_start;
+        known.next_start += 1;
+        known.starting.push(number);
+        drop(known);
+        StartingCall { calls: Arc::clone(self), number, clock }
     }
 
     /// Takes the parameters of a progress notice; an unknown token is nobody's.
     pub(crate) fn progress(&self, params: &str) {
         let Ok(progress) = serde_json::from_str::<Progress>(params) else { return };
         let Some(token) = progress.token() else { return };
+        let report = Report::Progress(Box::new(progress));
         let call = {
             let mut known = lock(&self.known);
             match known.calls.get(&token) {
                 Some(call) => Arc::clone(call),
-                None => return known.keep_early(Whose::Token(token), Report::Progress(Box::new(progress))),
+                None => return known.keep_early(Whose::Token(token), report),
             }
         };
-        call.clock.touch();
-        progress.report(&call.reporter);
+        report.tell(&call);
     }
 
     /// Takes the parameters of a log notice. It belongs to the request whose own stream brought it;
@@ -159,35 +170,40 @@ impl CallsInFlight {
         let call = {
             let mut known = lock(&self.known);
             let mut calls = known.calls.values();
-            let call = match stream_of {
-                Some(request) => calls.find(|call| call.request == *request).cloned(),
-                None => calls.next().filter(|_| known.calls.len() + known.starting == 1).cloned(),
+            let (call, whose) = match (stream_of, &known.starting[..]) {
+                (Some(request), starting) => {
+                    let whose = (!starting.is_empty()).then(|| Whose::StreamOf(request.clone()));
+                    (calls.find(|call| call.request == *request).cloned(), whose)
+                }
+                (None, []) => (calls.next().filter(|_| known.calls.len() == 1).cloned(), None),
+                (None, [only]) if known.calls.is_empty() => (None, Some(Whose::Started(*only))),
+                (None, _) => (None, None),
             };
-            let whose = match stream_of {
-                Some(request) => Some(Whose::StreamOf(request.clone())),
-                None => known.calls.is_empty().then_some(Whose::Only),
-            };
-            if let (None, Some(whose), 1..) = (&call, whose, known.starting) {
+            if let (None, Some(whose)) = (&call, whose) {
                 return known.keep_early(whose, Report::Log(level, text));
             }
             call
         };
         match call {
-            Some(call) => call.reporter.log(level, text),
+            Some(call) => Report::Log(level, text).tell(&call),
             None => tracing::debug!(mcp.log.level = %level, "{text}"),
         }
     }
 
     /// Opens a question to the host, raised by the request `cause` if the wire tells. Until it is
-    /// dropped the clocks of the calls that may have raised it stand still.
-    pub(crate) fn question(self: &Arc<Self>, cause: Option<RequestId>) -> Question {
+    /// dropped the clocks of the calls that may have raised it stand still. `None`: more than enough
+    /// are open.
+    pub(crate) fn question(self: &Arc<Self>, cause: Option<RequestId>) -> Option<Question> {
         let mut known = lock(&self.known);
+        if known.questions.len() >= MAX_QUESTIONS {
+            return None;
+        }
         let number = known.next_question;
         known.next_question += 1;
         known.calls.values().filter(|call| may_be_of(&cause, call)).for_each(|call| call.clock.hold());
         known.questions.insert(number, cause);
         drop(known);
-        Question { calls: Arc::clone(self), number }
+        Some(Question { calls: Arc::clone(self), number })
     }
 
     /// Notes that nothing comes or goes any more.
@@ -219,6 +235,7 @@ impl CallsInFlight {
 /// A call that is being sent.
 pub(crate) struct StartingCall {
     calls: Arc<CallsInFlight>,
+    number: u64,
     clock: Arc<Clock>,
 }
 
@@ -226,22 +243,19 @@ impl StartingCall {
     /// Follows the call, now that it has a token, for as long as the returned guard lives.
     pub(crate) fn follow(self, token: i64, request: RequestId, reporter: Reporter) -> FollowedCall {
         let call = Arc::new(Call { request, reporter, clock: Arc::clone(&self.clock) });
-        let mine: Vec<Report> = {
-            let mut known = lock(&self.calls.known);
-            known.calls.insert(token, Arc::clone(&call));
-            known.questions.values().filter(|cause| may_be_of(cause, &call)).for_each(|_| call.clock.hold());
-            let (mine, others) =
-                std::mem::take(&mut known.early).into_iter().partition(|(whose, _)| match whose {
-                    Whose::Token(of) => *of == token,
-                    Whose::StreamOf(request) => *request == call.request,
-                    Whose::Only => known.calls.len() == 1,
-                });
-            known.early = others;
-            let mine: VecDeque<(Whose, Report)> = mine;
-            // The newest stands first.
-            mine.into_iter().rev().map(|(_, report)| report).collect()
-        };
-        mine.into_iter().for_each(|report| report.tell(&call));
+        let mut known = lock(&self.calls.known);
+        known.calls.insert(token, Arc::clone(&call));
+        known.questions.values().filter(|cause| may_be_of(cause, &call)).for_each(|_| call.clock.hold());
+        let (mine, others): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut known.early).into_iter().partition(|(whose, _)| match whose {
+                Whose::Token(of) => *of == token,
+                Whose::StreamOf(request) => *request == call.request,
+                Whose::Started(number) => *number == self.number,
+            });
+        known.early = others;
+        // Before anybody else can tell what came later. The newest stands first.
+        mine.into_iter().rev().for_each(|(_, report)| report.tell(&call));
+        drop(known);
         FollowedCall { calls: Arc::clone(&self.calls), token, call }
     }
 }
@@ -249,8 +263,8 @@ impl StartingCall {
 impl Drop for StartingCall {
     fn drop(&mut self) {
         let mut known = lock(&self.calls.known);
-        known.starting -= 1;
-        if known.starting == 0 {
+        known.starting.retain(|number| *number != self.number);
+        if known.starting.is_empty() {
             // A log line that nobody has claimed by now is nobody's.
             known.early.retain(|(whose, _)| matches!(whose, Whose::Token(_)));
         }
@@ -301,7 +315,7 @@ impl Question {
     fn is_moot(&self) -> bool {
         let known = lock(&self.calls.known);
         let Some(cause) = known.questions.get(&self.number) else { return true };
-        known.starting == 0 && !known.calls.values().any(|call| may_be_of(cause, call))
+        known.starting.is_empty() && !known.calls.values().any(|call| may_be_of(cause, call))
     }
 }
 
@@ -411,11 +425,12 @@ mod tests {
         calls.log(r#"{"data":"the only call"}"#, None);
         calls.log(r#"{"data":"another stream"}"#, Some(&RequestId::Number(8)));
         let (reporter, reports) = report_channel();
-        let _call = starting.follow(1, RequestId::Number(7), reporter);
+        let call = starting.follow(1, RequestId::Number(7), reporter);
         let told = [log(LogLevel::Info, "its stream"), log(LogLevel::Info, "the only call")];
         assert_eq!(reports.take_waiting(), told);
 
         // Two calls: nobody knows whose it is.
+        drop(call);
         let (second, third) = (started(&calls), started(&calls));
         calls.log(r#"{"data":"whose?"}"#, None);
         let (reporter, reports) = report_channel();
@@ -428,6 +443,20 @@ mod tests {
         assert!(lock(&calls.known).early.is_empty());
     }
 
+    // A server that asks without end gets no further than this
+    #[tokio::test]
+    async fn questions_are_limited() {
+        let calls = Arc::new(CallsInFlight::default());
+        let mut open: Vec<Question> = (0..MAX_QUESTIONS).map(|_| question(&calls, None)).collect();
+        assert!(calls.question(None).is_none());
+        open.pop();
+        assert!(calls.question(None).is_some());
+    }
+
+    fn question(calls: &Arc<CallsInFlight>, cause: Option<i64>) -> Question {
+        calls.question(cause.map(RequestId::Number)).unwrap()
+    }
+
     fn is_moot(question: &Question) -> bool {
         question.moot().now_or_never().is_some()
     }
@@ -436,10 +465,10 @@ mod tests {
     #[tokio::test]
     async fn a_question_lives_as_long_as_what_may_have_raised_it() {
         let calls = Arc::new(CallsInFlight::default());
-        assert!(is_moot(&calls.question(None)) && is_moot(&calls.question(Some(RequestId::Number(101)))));
+        assert!(is_moot(&question(&calls, None)) && is_moot(&question(&calls, Some(101))));
 
         let starting = started(&calls);
-        let (of_first, of_any) = (calls.question(Some(RequestId::Number(101))), calls.question(None));
+        let (of_first, of_any) = (question(&calls, Some(101)), question(&calls, None));
         assert!(!is_moot(&of_first) && !is_moot(&of_any), "its call may be the one that is being sent");
         let first = starting.follow(1, RequestId::Number(101), Reporter::default());
         let second = following(&calls, 2).0;
@@ -465,11 +494,11 @@ mod tests {
         };
         let has_expired = |clock: &Clock| clock.expired().now_or_never().is_some();
         let ((_first, first), (_second, second)) = (of(1), of(2));
-        let own = calls.question(Some(RequestId::Number(1)));
+        let own = question(&calls, Some(1));
         advance(Duration::from_secs(20)).await;
         assert!(!has_expired(&first) && has_expired(&second));
 
-        let anybodys = calls.question(None);
+        let anybodys = question(&calls, None);
         let (_third, third) = of(3);
         advance(Duration::from_secs(20)).await;
         assert!(!has_expired(&first) && !has_expired(&third), "one that begins meanwhile too");

@@ -99,10 +99,10 @@ impl Wire {
     /// Why a request ended when nobody answered it and nobody here ended it.
     async fn lost(&self) -> Fault {
         match self {
-            Wire::Stdio { child, down } => match down.get() {
-                Some(fault) => fault.clone(),
-                None => last_words(&child.view()).await,
-            },
+            // All who ask are told the same, whatever comes to light later.
+            Wire::Stdio { child, down } => {
+                down.get_or_init(|| async { last_words(&child.view()).await }).await.clone()
+            }
             Wire::Http(link) => link.stream_ended(),
             Wire::Foreign { down, .. } => {
                 down.get().cloned().unwrap_or_else(|| Fault::transport("stream-failed"))
@@ -137,7 +137,10 @@ impl Wire {
         match error.downcast_ref::<StdioError>() {
             // The usual reason for a broken pipe is that the child is gone, and that says more.
             Some(StdioError::Write) => {
-                let lost = self.lost().await;
+                let lost = match self.child() {
+                    Some(child) => last_words(&child).await,
+                    None => self.lost().await,
+                };
                 if lost.exit.is_some() { lost } else { Fault::transport("write-failed") }
             }
             _ => Fault::transport("write-failed"),
@@ -251,9 +254,9 @@ impl Live {
     /// Whether a request's fault shows that; the verdict is forgotten then.
     pub(crate) fn unlearn(&self, fault: &Fault) -> bool {
         let Some(address) = &self.judged else { return false };
-        let contradicted = era::contradicts(Verdict::Modern, fault, Seen::default(), false);
+        let contradicted = era::contradicts(fault, Seen::default(), false);
         if contradicted {
-            verdicts().forget(address);
+            verdicts().forget(address, Verdict::Modern);
         }
         contradicted
     }
@@ -266,7 +269,8 @@ impl Live {
         match error {
             ServiceError::McpError(error) => Fault::rpc(error.code.0.into(), error.message.into_owned()),
             ServiceError::TransportSend(error) => self.wire.send_fault(&error).await,
-            _ => self.wire.lost().await,
+            ServiceError::TransportClosed => self.wire.lost().await,
+            _ => Fault::transport("transport"),
         }
     }
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+use toolnexus_core::BoxFuture;
 
 use crate::config::{McpEra, McpServerConfig};
 use crate::connect::{Greeting, Opening, Ungreeted, Unreached, permitted};
@@ -36,7 +37,8 @@ pub(crate) async fn reach_remote(
     tasks: &TaskTracker,
 ) -> Result<Arc<Live>, Unreached> {
     let remote = Remote { config, opts, tasks };
-    if config.sse {
+    // The older transport is of the legacy era.
+    if config.sse && remote.era() != McpEra::Modern {
         return match remote.sse().await {
             Err(Refused { unreached, not_there: true }) => {
                 permitted(config, opts).await?;
@@ -49,6 +51,10 @@ pub(crate) async fn reach_remote(
         Err(Refused { unreached, not_there: true }) => {
             permitted(config, opts).await?;
             match remote.sse().await {
+                // It was there: the server has become another.
+                Err(Refused { not_there: true, .. }) if remote.forget(Verdict::Legacy { sse: true }) => {
+                    remote.streamable().await.map_err(|refused| refused.unreached)
+                }
                 // Neither is there: what was asked for first says more.
                 Err(Refused { not_there: true, .. }) => Err(unreached),
                 Err(refused) => Err(refused.unreached),
@@ -76,8 +82,8 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn contradicts(&self, verdict: Verdict) -> bool {
-        era::contradicts(verdict, &self.ungreeted.fault, self.ungreeted.seen, true)
+    fn contradicts_verdict(&self) -> bool {
+        era::contradicts(&self.ungreeted.fault, self.ungreeted.seen, true)
     }
 }
 
@@ -105,11 +111,20 @@ impl Remote<'_> {
         }
     }
 
+    /// Forgets a verdict, if it is what is known of the server.
+    fn forget(&self, verdict: Verdict) -> bool {
+        self.address().is_some_and(|address| verdicts().forget(&address, verdict))
+    }
+
     fn limit(&self) -> Duration {
         Duration::from_millis(self.config.timeout_ms)
     }
 
-    async fn streamable(&self) -> Result<Arc<Live>, Refused> {
+    fn streamable(&self) -> BoxFuture<'_, Result<Arc<Live>, Refused>> {
+        Box::pin(self.over_streamable())
+    }
+
+    async fn over_streamable(&self) -> Result<Arc<Live>, Refused> {
         let live = match (self.era(), self.address()) {
             (McpEra::Modern, _) => self.greet(Greeting::Ready { judged: None }, self.limit()).await,
             (McpEra::Auto, Some(address)) => self.find_out(address).await,
@@ -130,9 +145,9 @@ impl Remote<'_> {
             match self.greet(greeting, self.limit()).await {
                 // There the refusal of the handshake is what was found out.
                 Err(attempt)
-                    if attempt.contradicts(verdict) && verdict != (Verdict::Legacy { sse: true }) =>
+                    if attempt.contradicts_verdict() && verdict != (Verdict::Legacy { sse: true }) =>
                 {
-                    verdicts().forget(&address);
+                    verdicts().forget(&address, verdict);
                 }
                 result => return result,
             }
@@ -158,7 +173,9 @@ impl Remote<'_> {
         if remember == Remember::Now {
             verdicts().remember(&address, legacy);
         }
-        let left = self.limit().saturating_sub(started.elapsed());
+        // A person who has signed in meanwhile has taken longer than that, and not at the cost of this.
+        let spent = started.elapsed().min(probe_limit(self.limit()));
+        let left = self.limit().saturating_sub(spent);
         let greeted = self.greet(Greeting::Handshake, left).await;
         if greeted.is_ok() && remember == Remember::OnceProven {
             verdicts().remember(&address, legacy);
@@ -166,12 +183,20 @@ impl Remote<'_> {
         greeted
     }
 
-    /// Begins a session over streamable HTTP.
-    async fn greet(&self, greeting: Greeting, limit: Duration) -> Result<Arc<Live>, Attempt> {
+    /// Begins a session over streamable HTTP. In a box, like the ways to it: they stand in several
+    /// places, and what a future may become takes room on the stack whether it does or not.
+    fn greet(&self, greeting: Greeting, limit: Duration) -> BoxFuture<'_, Result<Arc<Live>, Attempt>> {
+        Box::pin(self.greet_streamable(greeting, limit))
+    }
+
+    async fn greet_streamable(&self, greeting: Greeting, limit: Duration) -> Result<Arc<Live>, Attempt> {
         let Remote { config, opts, tasks } = *self;
         let calls = Arc::new(CallsInFlight::default());
-        let (transport, link) = http::transport(config, Arc::clone(&calls), tasks.token())
-            .map_err(|fault| Attempt { ungreeted: fault.into(), not_there: false })?;
+        let (transport, link) =
+            http::transport(config, Arc::clone(&calls), tasks.token()).map_err(|fault| Attempt {
+                ungreeted: Ungreeted::before(McpPhase::Config, fault),
+                not_there: false,
+            })?;
         let seen = link.clone();
         let opening = Opening { config, opts, tasks, greeting, limit };
         opening
@@ -181,7 +206,11 @@ impl Remote<'_> {
     }
 
     /// Begins a session over the legacy HTTP+SSE transport, which is of the legacy era.
-    async fn sse(&self) -> Result<Arc<Live>, Refused> {
+    fn sse(&self) -> BoxFuture<'_, Result<Arc<Live>, Refused>> {
+        Box::pin(self.over_sse())
+    }
+
+    async fn over_sse(&self) -> Result<Arc<Live>, Refused> {
         let Remote { config, opts, tasks } = *self;
         let calls = Arc::new(CallsInFlight::default());
         let link = HttpLink::default();

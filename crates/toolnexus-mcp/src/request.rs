@@ -16,17 +16,17 @@ use tracing::{Span, field};
 use crate::admission::AdmissionSlot;
 use crate::clock::Clock;
 use crate::config::McpServerConfig;
-use crate::failure::{Fault, McpFailureKind, McpPhase};
+use crate::failure::{Fault, McpFailureKind};
 use crate::live::Live;
 use crate::spend::Toll;
 use crate::wire;
 
 /// The span of a request, named and described as OpenTelemetry has it; no payloads.
-pub(crate) fn span(server: &str, method: McpPhase, tool: Option<&str>) -> Span {
+pub(crate) fn span(server: &str, method: impl AsRef<str>, tool: Option<&str>) -> Span {
     tracing::info_span!(
         "mcp.request",
         "otel.kind" = "client",
-        "mcp.method.name" = method.as_str(),
+        "mcp.method.name" = method.as_ref(),
         "mcp.server.name" = server,
         "gen_ai.tool.name" = tool,
         "error.type" = field::Empty,

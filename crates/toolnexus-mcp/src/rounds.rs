@@ -46,24 +46,31 @@ pub(crate) async fn complete<Sent>(
 where
     Sent: Future<Output = Result<String, Fault>>,
 {
-    let live = slot.ready(Some(context)).await?;
-    let rounds = rounds(live.wait_for.as_ref(), limits, send);
+    let answer = |wanted: Wanted| async move {
+        // The session that has asked.
+        let live = slot.live()?;
+        tokio::select! {
+            biased;
+            given = wanted.answered(live.wait_for.as_ref()) => given,
+            () = live.calls.ended() => Err(live.fault(ServiceError::TransportClosed).await),
+        }
+    };
     tokio::select! {
         biased;
         // A request that is under way ends by itself then; a question does not.
-        result = rounds => result,
+        result = rounds(limits, send, answer) => result,
         () = context.cancel.cancelled() => Err(Fault::new(McpFailureKind::Cancelled)),
-        () = live.calls.ended() => Err(live.fault(ServiceError::TransportClosed).await),
     }
 }
 
-async fn rounds<Sent>(
-    wait_for: Option<&WaitFor>,
+async fn rounds<Sent, Answered>(
     limits: Limits,
     send: impl Fn(Given, Limits) -> Sent,
+    answer: impl Fn(Wanted) -> Answered,
 ) -> Result<String, Fault>
 where
     Sent: Future<Output = Result<String, Fault>>,
+    Answered: Future<Output = Result<Given, Fault>>,
 {
     let mut given = Given::default();
     let mut spent = Duration::ZERO;
@@ -80,7 +87,7 @@ where
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         spent += began.elapsed();
-        given = wanted.answered(wait_for).await?;
+        given = answer(wanted).await?;
     }
     Err(refused(&format!("input required more than {MAX_ROUNDS} times")))
 }
@@ -190,7 +197,8 @@ mod tests {
             })
             .to_string())
         };
-        let fault = rounds(Some(&slow()), limits(), send).await.unwrap_err();
+        let host = slow();
+        let fault = rounds(limits(), send, |wanted| wanted.answered(Some(&host))).await.unwrap_err();
         assert_eq!(fault, Fault::timeout());
         assert_eq!(*seen.borrow(), [(30, 60), (30, 35), (30, 10)]);
     }
@@ -209,7 +217,10 @@ mod tests {
             }
             .to_string())
         };
-        assert_eq!(rounds(None, limits(), send).await.unwrap(), r#"{"resultType":"complete"}"#);
+        assert_eq!(
+            rounds(limits(), send, |wanted| wanted.answered(None)).await.unwrap(),
+            r#"{"resultType":"complete"}"#
+        );
         let again = |state: &str| Given { responses: None, state: Some(state.into()) };
         let expected = [
             (Given::default(), 0),

@@ -9,8 +9,6 @@
 //! * `head`: what the head of an HTTP request says; `sse`, `body`: what an HTTP answer is made of.
 //! * `handler`: the endpoint that a host mounts in its own HTTP stack, with sessions and hooks.
 
-#![allow(dead_code, reason = "the handler and the profile are being built on this")]
-
 mod body;
 mod call;
 mod describe;

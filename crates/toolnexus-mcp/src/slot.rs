@@ -312,6 +312,7 @@ impl Slot {
         limits: Limits,
         context: Option<&ToolContext>,
     ) -> Result<String, Fault> {
+        let started = Instant::now();
         let live = self.ready(context).await?;
         let toll = self.spend.toll(&message, context)?;
         if !live.is_judged() {
@@ -325,10 +326,11 @@ impl Slot {
             biased;
             () = cancelled(context) => return Err(Fault::new(McpFailureKind::Cancelled)),
             () = sleep(limits.idle) => return Err(Fault::timeout()),
-            renewed = self.renew(Some(&live)).boxed() => renewed,
+            renewed = Box::pin(self.renew(Some(&live))) => renewed,
         };
+        let limits = limits.after(started.elapsed())?;
         match renewed {
-            Ok(live) => request(&live, message, meta, limits, context, toll).await,
+            Ok(live) => Box::pin(request(&live, message, meta, limits, context, toll)).await,
             Err(_) if self.closed.is_cancelled() => Err(Fault::closed()),
             Err(_) => Err(fault),
         }

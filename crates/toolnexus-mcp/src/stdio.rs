@@ -1,13 +1,13 @@
 //! The stdio wire: one JSON-RPC message a line over a child's pipes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, OnceCell, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use toolnexus_process::{ChildView, Pipes};
 
@@ -27,7 +27,7 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 const KEPT_BYTES: usize = 4 * 1024;
 
 /// Why the other side is gone, once it is.
-pub(crate) type Down = Arc<OnceLock<Fault>>;
+pub(crate) type Down = Arc<OnceCell<Fault>>;
 
 /// A message could not be written: the pipe is closed.
 #[derive(Debug, thiserror::Error)]
@@ -119,8 +119,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(Line::TooLong) => self.too_long(),
                 None => {
                     self.calls.end();
-                    let fault = last_words(&self.child).await;
-                    let _ = self.down.set(fault);
+                    self.down.get_or_init(|| last_words(&self.child)).await;
                     None
                 }
             };

@@ -248,7 +248,7 @@ pub(crate) fn elicitation(request: &CustomRequest) -> Option<Value> {
         return None;
     }
     let raw = request.params.as_ref()?.get(UNREAD)?.as_str()?;
-    // Numbers out of range are all that can be wrong with it: asked is asked.
+    // Numbers out of range and bottomless nesting are all that can be wrong with it: asked is asked.
     Some(serde_json::from_str(raw).unwrap_or_default())
 }
 

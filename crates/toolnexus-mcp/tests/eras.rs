@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{output, servers, stdio, tool, with};
+use support::{Spans, noted, output, servers, stdio, tool, with};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::transport::{McpRequest, SeamError, SessionMode};
-use toolnexus_mcp::{ConcurrencyPolicy, McpSource, load_mcp};
+use toolnexus_mcp::{ConcurrencyPolicy, LoadMcpOptions, McpEra, McpSource, load_mcp, load_mcp_with};
 use toolnexus_testkit::mcp::{
     AnswerMode, FixtureTool, HttpEffect, HttpFault, HttpOptions, McpFixture, McpHttpFixture, Step,
 };
@@ -156,8 +156,19 @@ async fn a_modern_call_is_routed_by_its_headers() {
     sweet.execute(json!({"region": null})).await;
     let request = McpRequest::new("tools/call").params(json!({"name": "süß", "arguments": {"region": "eu"}}));
     source.connections[0].send(request).await.unwrap();
-    let read = McpRequest::new("resources/read").params(json!({"uri": "mem:1"}));
-    assert!(matches!(source.connections[0].send(read).await, Err(SeamError::Failed(_))));
+    let named = [
+        ("resources/read", json!({"uri": "mem:1"}), Some("mem:1")),
+        ("resources/subscribe", json!({"uri": "mem:2"}), Some("mem:2")),
+        ("prompts/get", json!({"name": "greet"}), Some("greet")),
+        ("tasks/get", json!({"taskId": "t 1"}), Some("t 1")),
+        ("resources/list", json!({}), None),
+    ];
+    for (method, params, name) in named {
+        let sent = source.connections[0].send(McpRequest::new(method).params(params)).await;
+        assert!(matches!(sent, Err(SeamError::Failed(_))), "{sent:?}");
+        let request = &server.requests_of(method)[0];
+        assert_eq!((request.header("mcp-method"), request.header("mcp-name")), (Some(method), name));
+    }
 
     let calls = server.requests_of("tools/call");
     assert_eq!(calls[0].header("mcp-name"), Some("=?base64?c8O8w58=?="));
@@ -165,7 +176,6 @@ async fn a_modern_call_is_routed_by_its_headers() {
     assert_eq!(calls[0].header("mcp-param-size"), Some("3"));
     assert_eq!(calls[1].headers.keys().filter(|name| name.as_str().starts_with("mcp-param-")).count(), 0);
     assert_eq!(calls[2].header("mcp-param-region"), Some("eu"));
-    assert_eq!(server.requests_of("resources/read")[0].header("mcp-name"), Some("mem:1"));
     source.close().await;
 }
 
@@ -362,6 +372,16 @@ async fn a_given_era_is_final() {
     assert!(output(&source, "docs_search").await.ends_with("http-status (HTTP 404)"));
     assert_eq!(posted(&server), [DISCOVER, "tools/list", "tools/call"]);
     source.close().await;
+    // The load's era serves servers that do not say; the older transport is of the other era.
+    let opts = LoadMcpOptions { era: Some(McpEra::Modern), ..Default::default() };
+    for more in [json!({}), json!({"type": "sse"})] {
+        let before = server.requests().len();
+        let config = servers(json!({"docs": with(server.server_json(), more)}));
+        load_mcp_with(&config, opts.clone()).await.close().await;
+        let requests = server.requests();
+        let sent: Vec<_> = requests[before..].iter().map(|request| request.rpc_method().unwrap()).collect();
+        assert_eq!(sent, MODERN);
+    }
     let refused = modern(vec![HttpFault::on("initialize", HttpEffect::status(404))]).await;
     // Of the legacy era it may still speak the older transport.
     assert_eq!(failure(&refused, json!({"era": "legacy"})).await, "http-status (HTTP 404)");
@@ -561,6 +581,28 @@ async fn the_older_transport_is_found_and_known() {
     again.close().await;
 }
 
+// MCP-122: a server of the older transport that has become a modern one
+#[tokio::test]
+async fn the_older_transport_that_is_gone_is_forgotten() {
+    let json = |value: Value| HttpEffect::body("application/json", value.to_string());
+    let answer = |id: u64, result: Value| json(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    let discovered = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});
+    let faults = vec![
+        probe(answer(0, discovered)).after(1),
+        HttpFault::on_http("GET", HttpEffect::status(405)).after(1),
+        HttpFault::on("tools/list", answer(1, json!({"tools": []}))).after(1),
+    ];
+    let options = HttpOptions { legacy_sse: Some("/messages".into()), faults, ..Default::default() };
+    let server = serve(McpFixture::new(), options).await;
+    let source = connected(&server).await;
+    let before = posted(&server).len();
+    let again = connected(&server).await;
+    assert_eq!(mode(&again), SessionMode::Ready);
+    assert_eq!(posted(&server)[before..], ["initialize", DISCOVER, "tools/list"]);
+    source.close().await;
+    again.close().await;
+}
+
 // MCP-119, MCP-120: a program is greeted, asked or found out as its entry says
 #[tokio::test]
 async fn a_program_has_an_era_too() {
@@ -577,8 +619,46 @@ async fn a_program_has_an_era_too() {
         assert_eq!(output(&source, "docs_search").await, "found");
         source.close().await;
     }
+    let (refusing, ledger, _folder) = noted(legacy.clone().fails("server/discover", -32021, "no"));
+    let source = load_mcp(&servers(json!({"docs": stdio(&refusing, json!({"era": "auto"}))}))).await;
+    assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at initialize: rpc-error (code -32021)");
+    assert_eq!(ledger.of_method("initialize").unwrap().len(), 0);
+    let source = load_mcp(&servers(json!({"docs": {"command": ["no-such-program"], "era": "auto"}}))).await;
+    assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at connect: transport (spawn-failed)");
+    // A child that an unknown request kills is started anew.
+    let (touchy, ledger, _folder) = noted(legacy.clone().on("server/discover", [Step::Exit { code: 3 }]));
+    let source = load_mcp(&servers(json!({"docs": stdio(&touchy, json!({"era": "auto"}))}))).await;
+    assert_eq!(output(&source, "docs_search").await, "found");
+    assert_eq!(ledger.processes().unwrap().len(), 2);
+    source.close().await;
+
     let source = load_mcp(&servers(json!({"docs": stdio(&legacy, json!({"era": "modern"}))}))).await;
     assert_eq!(source.errors["docs"], "mcp server \"docs\" failed at initialize: rpc-error (code -32601)");
+}
+
+// MCP-120, MCP-125: in traces each request has its own name
+#[tokio::test]
+async fn traces_tell_the_probe_from_the_handshake() {
+    let server = legacy(vec![]).await;
+    let (spans, _guard) = Spans::listen();
+    let source = connected(&server).await;
+    let _ = source.connections[0].send(McpRequest::new("prompts/list")).await;
+    let seen: Vec<_> = spans
+        .named("mcp.request")
+        .into_iter()
+        .map(|mut fields| (fields.remove("mcp.method.name").unwrap(), fields.remove("error.type")))
+        .collect();
+    let name = |name: &str| format!("{name:?}");
+    assert_eq!(
+        seen,
+        [
+            (name(DISCOVER), Some(name("rpc-error"))),
+            (name("initialize"), None),
+            (name("tools/list"), None),
+            (name("prompts/list"), Some(name("rpc-error"))),
+        ]
+    );
+    source.close().await;
 }
 
 // MCP-132: an answer to a server that asks in the modern era can be routed

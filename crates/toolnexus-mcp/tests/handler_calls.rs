@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod handler_support;
+mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -490,4 +491,20 @@ async fn tools_come_and_are_there() {
     assert_eq!(error(&client.call("late", json!({})).await).0, -32602);
     toolkit.register([late]);
     assert_eq!(text(&client.call("late", json!({})).await), "late ran");
+}
+
+// Each call has a span, with names and without payloads
+#[tokio::test]
+async fn each_call_has_a_span() {
+    let fails = tool("fails", |_args, _context| async { Err("secret text".into()) });
+    let handler = handler([echo(), fails], McpHandlerOptions::default());
+    let client = Client::in_session(&handler, json!({})).await;
+    let (spans, _listening) = support::Spans::listen();
+    client.call("echo", json!({"text": "secret text"})).await;
+    client.call("fails", json!({})).await;
+    let seen = spans.named("mcp.call");
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0]["gen_ai.tool.name"], "\"echo\"");
+    assert_eq!((seen[0].get("error.type"), seen[1]["error.type"].as_str()), (None, "\"tool_error\""));
+    assert!(!format!("{seen:?}").contains("secret"));
 }

@@ -3,8 +3,8 @@
 
 mod handler_support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use handler_support::{Client, Events, error, handler, request, soon, text, tool, until};
 use http::StatusCode;
@@ -209,7 +209,7 @@ fn weather() -> Tool {
     })
 }
 
-// MCP-189, MCP-102: a tool asks within its call, and goes on with the answer
+// MCP-189: a tool asks within its call, and goes on with the answer
 #[tokio::test]
 async fn a_tool_asks_within_its_call() {
     let handler = handler([weather()], McpHandlerOptions::default());
@@ -275,4 +275,40 @@ async fn questions_are_told_apart() {
         assert_eq!((text(&answer), &answer["id"]), (format!("true {id} None").as_str(), &json!(id)));
     }
     assert_eq!(error(&client.call("nothing", json!({})).await).0, -32602);
+}
+
+// MCP-171, SERVE-77: what came of the question is told
+#[tokio::test]
+async fn what_came_of_a_question_is_told() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&events);
+    let options = McpHandlerOptions {
+        before_call: Some(Arc::new(|_, _, _| {
+            Box::pin(async { Ok(McpDecision::Confirm { message: "Sure?".into(), result: None }) })
+        })),
+        on_call: Some(Arc::new(move |event| noted.lock().unwrap().push(event))),
+        ..Default::default()
+    };
+    let delete = tool("delete", |_args, _context| async { Ok("deleted".into()) });
+    let handler = handler([delete], options);
+    let client = asking(&handler).await;
+    confirmed(&client, json!({"action": "accept"})).await;
+    confirmed(&client, json!({"action": "decline"})).await;
+    let mut gone = client.stream("delete", json!({})).await;
+    gone.message().await;
+    drop(gone);
+    until("the end of the call", || handler.call_count() == 0).await;
+    client.with("accept", "application/json").call("delete", json!({})).await;
+    let events = std::mem::take(&mut *events.lock().unwrap());
+    let told: Vec<_> =
+        events.iter().map(|event| (event.decision.to_string(), event.is_error, event.err.clone())).collect();
+    assert_eq!(
+        told,
+        [
+            ("confirm-accepted".to_owned(), false, None),
+            ("confirm-refused".to_owned(), true, None),
+            ("confirm-refused".to_owned(), true, Some("cancelled".to_owned())),
+            ("confirm-unavailable".to_owned(), true, None),
+        ]
+    );
 }

@@ -12,6 +12,7 @@ use handler_support::{
 };
 use http::{Method, Request, StatusCode};
 use http_body_util::StreamBody;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolnexus_core::{Identity, Toolkit};
 use toolnexus_mcp::server::{McpHandlerOptions, McpServeError, mcp_handler};
@@ -96,6 +97,13 @@ async fn what_cannot_be_served_has_its_status() {
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{body}");
         let answer = json_of(answer).await;
         assert_eq!((error(&answer).0, &answer["id"]), (code, &Value::Null), "{body}");
+    }
+    for (client, status) in [(&client, StatusCode::OK), (&bare, StatusCode::BAD_REQUEST)] {
+        let answer = client.raw(Method::POST, r#"{"id":7,"method":"ping","params":[1]}"#).await;
+        assert_eq!(answer.status(), status);
+        let answer = json_of(answer).await;
+        assert_eq!(answer["id"], 7);
+        assert_eq!(error(&answer).0, if status == StatusCode::OK { -32602 } else { -32600 });
     }
     assert_eq!(client.ask("ping", json!({})).await, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     assert_eq!(error(&client.ask("no/such", json!({})).await), (-32601, "Method not found"));
@@ -297,4 +305,75 @@ async fn a_rebound_name_gets_nowhere() {
     let local = client.with("host", "localhost:3000").with("origin", "http://localhost:3000");
     assert_eq!(local.send(call).await.status(), StatusCode::OK);
     assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+/// Something that could be a message, or nearly.
+fn any_body() -> impl Strategy<Value = Vec<u8>> {
+    let methods = [
+        "initialize",
+        "ping",
+        "tools/list",
+        "tools/call",
+        "logging/setLevel",
+        "resources/read",
+        "notifications/cancelled",
+        "completion/complete",
+        "",
+    ];
+    let value = prop_oneof![
+        Just(json!(null)),
+        Just(json!([1])),
+        Just(json!({})),
+        any::<i32>().prop_map(|number| json!(number)),
+        ".{0,6}".prop_map(|text| json!(text)),
+        Just(json!({"name": "echo", "arguments": {"text": "hi"}})),
+        Just(json!({"name": "echo", "arguments": [], "_meta": 7})),
+        Just(json!({"requestId": 1, "protocolVersion": 7, "capabilities": {"elicitation": []}})),
+    ];
+    let message = (proptest::sample::select(methods.to_vec()), proptest::collection::vec(value, 4), 0..32_u8);
+    let message = message.prop_map(|(method, values, keys)| {
+        let mut message = json!({});
+        let named =
+            [("id", &values[0]), ("params", &values[1]), ("result", &values[2]), ("error", &values[3])];
+        for (bit, (key, value)) in named.into_iter().enumerate() {
+            if keys >> bit & 1 == 1 {
+                message[key] = value.clone();
+            }
+        }
+        if keys >> 4 & 1 == 1 {
+            message["method"] = method.into();
+        }
+        message.to_string().into_bytes()
+    });
+    prop_oneof![4 => message, 1 => proptest::collection::vec(any::<u8>(), 0..60)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..Default::default() })]
+
+    // MCP-178: whatever is sent, it is answered, in one of the ways that are agreed
+    #[test]
+    fn any_body_is_answered(body in any_body(), stateless in any::<bool>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async move {
+            let handler = handler([echo()], McpHandlerOptions { stateless, ..Default::default() });
+            let mut client = Client::new(&handler);
+            client.initialize("2025-06-18", json!({})).await;
+            let answer = client.raw(Method::POST, body).await;
+            match answer.status().as_u16() {
+                202 => assert_eq!(text_of(answer).await, ""),
+                status @ (200 | 400) => {
+                    let answer = json_of(answer).await;
+                    assert_eq!(answer["jsonrpc"], "2.0");
+                    assert!(answer.get("id").is_some());
+                    assert_ne!(answer.get("result").is_some(), answer.get("error").is_some());
+                    let code = answer["error"]["code"].as_i64();
+                    assert_eq!(status == 400, matches!(code, Some(-32700 | -32600)), "{answer}");
+                    assert_ne!(code, Some(-32603));
+                }
+                status => panic!("{status}"),
+            }
+            assert_eq!(handler.call_count(), 0);
+        });
+    }
 }

@@ -139,22 +139,33 @@ async fn a_slow_stream_is_closed() {
     again.message().await;
 }
 
-// MCP-190, MCP-189: neither does a tool wait for a client that does not read
+// MCP-189: a tool that tells more than its client reads neither waits nor costs the client its call
 #[tokio::test]
-async fn a_call_whose_stream_is_not_read_is_cancelled() {
+async fn a_client_that_reads_late_misses_reports_and_nothing_else() {
     let chatty = tool("chatty", |_args, context| async move {
-        for line in 0.. {
+        for line in 0..1_000 {
             context.log(LogLevel::Info, format!("{line}"));
+            context.progress(f64::from(line), None, None);
             tokio::task::yield_now().await;
         }
-        Ok(String::new())
+        Ok("done".into())
     });
     let handler = handler([chatty], newest());
     let client = Client::in_session(&handler, json!({})).await;
     client.ask("logging/setLevel", json!({"level": "info"})).await;
-    let mut stream = client.stream("chatty", json!({})).await;
+    let stream = client.stream("chatty", json!({"progressToken": 1})).await;
     until("its end", || handler.call_count() == 0).await;
-    assert_eq!(stream.next().await, None);
+    let mut messages = stream.messages().await;
+    assert_eq!(text(&messages.pop().unwrap()), "done");
+    assert!(messages.len() < 256, "{}", messages.len());
+    let lines: Vec<u32> = messages
+        .iter()
+        .filter_map(|message| message["params"]["data"].as_str())
+        .map(|line| line.parse().unwrap())
+        .collect();
+    assert!(lines.is_sorted() && lines.last() == Some(&999), "{lines:?}");
+    let newest = messages.iter().filter_map(|message| message["params"]["progress"].as_u64()).next_back();
+    assert_eq!(newest, Some(999));
 }
 
 // MCP-179

@@ -23,7 +23,7 @@ use tokio::io::{
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::{LogLevel, Tool, ToolResult};
+use toolnexus_core::{BoxError, LogLevel, Tool, ToolContext, ToolResult};
 use toolnexus_mcp::server::McpProfile;
 
 /// Longer than anything here takes, also on a busy machine.
@@ -354,4 +354,85 @@ async fn a_message_never_spans_lines() {
     tokio::time::timeout(PATIENCE, output.read_to_string(&mut text)).await.unwrap().unwrap();
     server.await.unwrap().unwrap();
     assert_eq!((text.matches('\n').count(), text.ends_with('\n'), text.contains('\r')), (1, true, false));
+}
+
+/// A tool that asks for a city.
+fn asks() -> Tool {
+    Tool::new("asks", |_args: Value, context: ToolContext| async move {
+        let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        let answer = context.elicit("Which city?", schema).await?;
+        let said = answer.data.unwrap_or_default().remove("city");
+        Ok::<_, BoxError>(format!("{} {:?} {:?}", answer.ok, said, answer.reason))
+    })
+}
+
+fn hello(capabilities: Value) -> Value {
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+}
+
+// D16, MCP-160: the person behind the client is asked, if the client can
+#[tokio::test]
+async fn a_tool_can_ask_the_client() {
+    let mut client = Client::of(served([asks()]));
+    client.say(hello(json!({"elicitation": {}}))).await;
+    client.hear().await;
+    let accepted = json!({"action": "accept", "content": {"city": "Kochi"}});
+    for (reply, output) in [
+        (json!({"result": accepted}), r#"true Some(String("Kochi")) None"#),
+        (json!({"result": {"action": "decline"}}), r#"false None Some("declined")"#),
+        (json!({"error": {"code": -32601, "message": "no"}}), r#"false None Some("cancelled")"#),
+    ] {
+        client.call(json!("c"), json!({"name": "asks"})).await;
+        let question = client.hear().await;
+        assert_eq!(question["method"], "elicitation/create");
+        let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        assert_eq!(question["params"], json!({"message": "Which city?", "requestedSchema": schema}));
+        // One to nobody's question changes nothing.
+        client.say(json!({"jsonrpc": "2.0", "id": 99, "result": accepted})).await;
+        let mut answered = json!({"jsonrpc": "2.0", "id": question["id"]});
+        answered.as_object_mut().unwrap().extend(reply.as_object().unwrap().clone());
+        client.say(answered).await;
+        assert_eq!(client.hear().await, answer(json!("c"), output));
+    }
+    assert!(client.close().await.is_empty());
+}
+
+// MCP-152, MCP-160: who cannot ask a person gets an ordinary suspension
+#[tokio::test]
+async fn a_client_that_cannot_ask_gets_the_question_as_a_failure() {
+    for capabilities in [json!({}), json!({"elicitation": {"url": {}}}), json!({"elicitation": null})] {
+        let mut client = Client::of(served([asks()]));
+        client.say(hello(capabilities)).await;
+        client.hear().await;
+        client.call(json!(1), json!({"name": "asks"})).await;
+        let result = json!({"content": [{"type": "text", "text": "Which city?"}], "isError": true});
+        assert_eq!(client.hear().await, json!({"jsonrpc": "2.0", "id": 1, "result": result}));
+        assert!(client.close().await.is_empty());
+    }
+}
+
+// D16, MCP-160: no question outlives its call, and none waits for ever
+#[tokio::test(start_paused = true)]
+async fn a_question_ends_with_its_call_or_with_its_time() {
+    let mut client = Client::of(served([asks()]));
+    client.say(hello(json!({"elicitation": {"form": {}}}))).await;
+    client.hear().await;
+    let taken_back = |question: &Value, reason: &str| {
+        let params = json!({"requestId": question["id"], "reason": reason});
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    };
+    client.call(json!(1), json!({"name": "asks"})).await;
+    let question = client.hear().await;
+    client.say(json!({"method": "notifications/cancelled", "params": {"requestId": 1}})).await;
+    assert_eq!(client.hear().await, taken_back(&question, "the call has ended"));
+
+    client.call(json!(2), json!({"name": "asks"})).await;
+    let second = client.hear().await;
+    assert_ne!(second["id"], question["id"]);
+    // Five minutes pass at once.
+    let line = client.output.next_line().await.unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), taken_back(&second, "expired"));
+    assert_eq!(client.hear().await, answer(json!(2), r#"false None Some("expired")"#));
+    assert!(client.close().await.is_empty());
 }

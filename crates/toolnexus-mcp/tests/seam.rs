@@ -30,7 +30,11 @@ fn fixture() -> McpFixture {
     McpFixture::new().tool(FixtureTool::text("say", "hi")).tool(FixtureTool::hangs("stuck"))
 }
 
+/// Serves at a path that no other server of this process has had, so that its era is not known.
 async fn serve(options: HttpOptions) -> McpHttpFixture {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let path = format!("/mcp/{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let options = HttpOptions { path, ..options };
     McpHttpFixture::start(fixture(), options).await.unwrap()
 }
 
@@ -260,7 +264,7 @@ async fn the_gate_is_asked_for_every_connection() {
         HttpFault::on("server/discover", HttpEffect::body("application/json", discovered.to_string())).once(),
         HttpFault::on("tools/call", HttpEffect::status(404)).once(),
     ];
-    let options = HttpOptions { sessions: false, path: "/mcp/gate".into(), faults, ..Default::default() };
+    let options = HttpOptions { sessions: false, faults, ..Default::default() };
     let server = serve(options).await;
     let spec =
         ServerSpec { source: SpecSource::Workspace, permit: Some(counting(1)), ..remote(server.url()) };
@@ -277,7 +281,6 @@ async fn the_gate_is_asked_for_every_connection() {
 async fn a_redirect_to_another_origin_is_refused() {
     let other = serve(HttpOptions::default()).await;
     let server = serve(HttpOptions {
-        path: "/mcp/redirects".into(),
         faults: vec![HttpFault::always(HttpEffect::redirect(other.url()))],
         ..Default::default()
     })

@@ -233,3 +233,42 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &'static str)
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
+    use http_body_util::{Full, StreamBody};
+    use tokio::time::Instant;
+    use toolnexus_core::Toolkit;
+    use toolnexus_mcp::server::McpServeConfig;
+
+    fn site() -> Site {
+        Site {
+            mcp: Some(McpServer::Profile(McpProfile::new(&Toolkit::default(), McpServeConfig::default()))),
+            origins: Origins::new(&[], None).unwrap(),
+            guard: Guard { authenticate: None, challenge: None },
+            max_body_bytes: 1000,
+        }
+    }
+
+    async fn ask<B>(body: B) -> Result<Answer, Unanswered>
+    where
+        B: Body<Data: Send, Error: Send> + Send + Unpin + 'static,
+    {
+        let request = Request::post("/mcp").body(body).unwrap();
+        site().answer(request, ([127, 0, 0, 1], 1).into(), &CancellationToken::new()).await
+    }
+
+    // SERVE-64
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let began = Instant::now();
+        let silent = StreamBody::new(stream::pending::<Result<http_body::Frame<Bytes>, std::io::Error>>());
+        assert!(ask(silent).await.is_err());
+        assert_eq!(began.elapsed(), BODY_LIMIT);
+        let broken = stream::iter([Err::<http_body::Frame<Bytes>, _>(std::io::Error::other("gone"))]);
+        assert!(ask(StreamBody::new(broken)).await.is_err());
+        assert_eq!(ask(Full::new(Bytes::from_static(b"{}"))).await.unwrap().status(), 200);
+    }
+}

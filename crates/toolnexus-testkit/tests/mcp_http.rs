@@ -461,3 +461,38 @@ async fn a_stopped_server_leaves_nothing() {
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
     }
 }
+
+#[tokio::test]
+async fn a_modern_fixture_is_discovered_and_has_no_sessions() {
+    let fixture =
+        McpFixture::new().modern().name("lab").instructions("Ask.").tool(FixtureTool::text("a", "x"));
+    let options = HttpOptions { path: "/lab".into(), ..HttpOptions::default() };
+    let server = start(fixture, options).await;
+    assert!(server.url().ends_with("/lab"));
+    let ask = async |method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let response = Exchange::start(&server, "POST /lab", "", &body).await.finish().await.unwrap();
+        assert_eq!(response.status, 200);
+        assert!(!response.head.contains("mcp-session-id"));
+        serde_json::from_str::<Value>(&response.body).unwrap()
+    };
+    let discovered = ask("server/discover", json!({})).await;
+    assert_eq!(
+        discovered["result"],
+        json!({
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "lab", "version": "1.0.0"}},
+            "instructions": "Ask.",
+        })
+    );
+    let listed = ask("tools/list", json!({})).await;
+    assert_eq!(listed["result"]["resultType"], "complete");
+    assert_eq!(listed["result"]["tools"][0]["name"], "a");
+    assert_eq!(text(&ask("tools/call", json!({"name": "a"})).await), "x");
+    assert_eq!(ask("initialize", json!({})).await["error"]["code"], -32601);
+    assert_eq!(post(&server, "", "{}").await.unwrap().status, 404, "its own path is the only one");
+}

@@ -11,7 +11,19 @@ use toolnexus_skills::SkillSource;
 /// assert!(Toolkit::default().mcp().is_none());
 /// ```
 pub trait ToolkitSources {
-    /// The MCP servers: connections, their output on stderr, closing one of them.
+    /// The MCP servers: connections, their output on stderr, closing one of them, their resources.
+    ///
+    /// ```
+    /// use toolnexus::mcp::resource_tools;
+    /// use toolnexus::{Toolkit, ToolkitSources as _};
+    /// /// Lets models list and read what the servers offer beside tools.
+    /// fn with_resources(toolkit: &Toolkit) {
+    ///     if let Some(servers) = toolkit.mcp() {
+    ///         toolkit.register(resource_tools(&servers));
+    ///     }
+    /// }
+    /// # with_resources(&Toolkit::default());
+    /// ```
     fn mcp(&self) -> Option<McpSource>;
 
     /// The skills: what was loaded, what was skipped and why.

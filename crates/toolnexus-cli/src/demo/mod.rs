@@ -86,6 +86,7 @@ fn sources(folder: &Path) -> Result<Sources, Failure> {
         skills: vec![folder.join(shop::SKILLS)],
         builtins: Some(BuiltinsConfig { base_dir: Some(folder.to_owned()), ..Default::default() }),
         extra_tools: vec![add_up()],
+        ..Default::default()
     })
 }
 

@@ -64,9 +64,15 @@ impl Verdicts {
         known.insert(address.clone(), (verdict, Instant::now()));
     }
 
-    /// Forgets what is known of a server.
-    pub(crate) fn forget(&self, address: &Address) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
+    /// Forgets a verdict and says whether it was what was known: whoever comes late with an old one must
+    /// not drop what was found out since.
+    pub(crate) fn forget(&self, address: &Address, verdict: Verdict) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = known.get(address).is_some_and(|(now, _)| *now == verdict);
+        if is_known {
+            known.remove(address);
+        }
+        is_known
     }
 }
 
@@ -107,7 +113,9 @@ mod tests {
         assert_eq!(verdicts.get(&server), None);
         verdicts.remember(&server, Verdict::Legacy { sse: false });
         assert_eq!(verdicts.get(&server), Some(Verdict::Legacy { sse: false }));
-        verdicts.forget(&server);
+        assert!(!verdicts.forget(&server, Verdict::Modern));
+        assert_eq!(verdicts.get(&server), Some(Verdict::Legacy { sse: false }));
+        assert!(verdicts.forget(&server, Verdict::Legacy { sse: false }));
         assert_eq!(verdicts.get(&server), None);
     }
 

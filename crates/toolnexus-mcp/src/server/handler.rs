@@ -48,7 +48,9 @@ use super::body::McpBody;
 use super::error::McpServeError;
 use super::message::notification_body;
 
+pub(in crate::server) use self::ask::{Form, Said, ask_for_tools, said, withdrawal};
 pub use self::context::{mcp_identity, mcp_request, mcp_request_meta, mcp_session_id};
+pub(in crate::server) use self::exchange::elicits;
 pub use self::hooks::{
     Authenticate, BeforeCallHook, CompleteHook, GetPromptHook, ListPromptsHook, ListResourceTemplatesHook,
     ListResourcesHook, ListToolsHook, McpCallContext, McpCallDecision, McpCallEvent, McpCompletion,

@@ -111,12 +111,13 @@ pub(crate) struct Response {
 pub(crate) struct Unreadable {
     /// Whom to answer, if that much could be read.
     pub(crate) id: Option<RequestId>,
-    pub(crate) error: RpcError,
+    pub(crate) code: i64,
+    pub(crate) message: &'static str,
 }
 
 impl Unreadable {
     fn new(id: Option<RequestId>, code: i64, message: &'static str) -> Self {
-        Unreadable { id, error: RpcError::new(code, message) }
+        Unreadable { id, code, message }
     }
 
     fn invalid(id: Option<RequestId>) -> Self {
@@ -125,7 +126,7 @@ impl Unreadable {
 
     /// The answer to it.
     pub(crate) fn body(&self) -> Bytes {
-        error_body(self.id.as_ref(), &self.error)
+        error_body(self.id.as_ref(), &RpcError::new(self.code, self.message))
     }
 }
 

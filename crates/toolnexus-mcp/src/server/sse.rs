@@ -1,15 +1,8 @@
-//! Event streams: how one event is written, and a bounded way into a stream that is open.
+//! Event streams: how an event is written, and the bounds of a stream.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use futures::Stream;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep};
 
 /// How many events may wait for a client that does not read them; one more closes its stream.
 pub(crate) const WAITING_EVENTS: usize = 256;
@@ -78,84 +71,9 @@ pub(crate) fn keep_alive() -> Bytes {
     Bytes::from_static(b": keep-alive\n\n")
 }
 
-/// A way into an open stream. Clones lead into the same one; it ends when the last is dropped.
-#[derive(Debug, Clone)]
-pub(crate) struct EventSender {
-    events: mpsc::Sender<Event>,
-    overflowed: Arc<AtomicBool>,
-}
-
-impl EventSender {
-    /// Puts an event into the stream without waiting. False: the client is gone, or reads so
-    /// slowly that its stream is now closed.
-    pub(crate) fn send(&self, event: Event) -> bool {
-        if self.overflowed.load(Ordering::Acquire) {
-            return false;
-        }
-        match self.events.try_send(event) {
-            Ok(()) => true,
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.overflowed.store(true, Ordering::Release);
-                false
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-        }
-    }
-
-    /// Whether nobody will read what is sent.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.events.is_closed() || self.overflowed.load(Ordering::Acquire)
-    }
-
-    /// Returns when the client is gone.
-    pub(crate) async fn closed(&self) {
-        self.events.closed().await;
-    }
-}
-
-/// The stream itself: encoded events, and comments where there is silence.
-#[derive(Debug)]
-pub(crate) struct EventStream {
-    events: mpsc::Receiver<Event>,
-    overflowed: Arc<AtomicBool>,
-    silence: Pin<Box<Sleep>>,
-}
-
-/// An open stream and the way into it.
-pub(crate) fn event_stream() -> (EventSender, EventStream) {
-    let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
-    let overflowed = Arc::new(AtomicBool::new(false));
-    let silence = Box::pin(tokio::time::sleep(KEEP_ALIVE));
-    (
-        EventSender { events: sender, overflowed: Arc::clone(&overflowed) },
-        EventStream { events: receiver, overflowed, silence },
-    )
-}
-
-impl Stream for EventStream {
-    type Item = Bytes;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.overflowed.load(Ordering::Acquire) {
-            return Poll::Ready(None);
-        }
-        let chunk = match self.events.poll_recv(cx) {
-            Poll::Ready(Some(event)) => event.encode(),
-            Poll::Ready(None) => return Poll::Ready(None),
-            Poll::Pending => {
-                futures::ready!(self.silence.as_mut().poll(cx));
-                keep_alive()
-            }
-        };
-        self.silence.as_mut().reset(Instant::now() + KEEP_ALIVE);
-        Poll::Ready(Some(chunk))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::StreamExt as _;
     use proptest::prelude::*;
 
     fn encoded(event: &Event) -> String {
@@ -173,35 +91,6 @@ mod tests {
         };
         assert_eq!(encoded(&full), "id: s:7\nretry: 500\ndata: a\ndata: b\ndata: c\ndata: d\n\n");
         assert_eq!(encoded(&Event::default()), "data: \n\n");
-    }
-
-    // MCP-179
-    #[tokio::test(start_paused = true)]
-    async fn silence_is_broken_by_comments() {
-        let (sender, mut stream) = event_stream();
-        let began = Instant::now();
-        assert_eq!(stream.next().await.unwrap(), keep_alive());
-        assert_eq!(began.elapsed(), KEEP_ALIVE);
-        assert!(sender.send(Event::data("x".into())));
-        assert_eq!(stream.next().await.unwrap(), "data: x\n\n");
-        assert_eq!(began.elapsed(), KEEP_ALIVE);
-        drop(sender);
-        assert_eq!(stream.next().await, None);
-    }
-
-    // MCP-190
-    #[tokio::test]
-    async fn a_stream_that_nobody_reads_is_closed() {
-        let (sender, mut stream) = event_stream();
-        let other = sender.clone();
-        for _ in 0..WAITING_EVENTS {
-            assert!(sender.send(Event::default()));
-        }
-        assert!(!sender.send(Event::default()));
-        assert!(other.is_closed());
-        assert_eq!(stream.next().await, None);
-        drop(stream);
-        sender.closed().await;
     }
 
     proptest! {

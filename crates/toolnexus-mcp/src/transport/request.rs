@@ -92,7 +92,7 @@ impl McpConnection {
             limits.idle = timeout;
         }
         let phase = McpPhase::of_method(&request.method);
-        let span = span(&slot.server, phase, request.tool());
+        let span = span(&slot.server, &request.method, request.tool());
         let headers = self.param_headers(&request);
         let mut message = CustomRequest::new(request.method, request.params);
         if let Some(headers) = headers {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use toolnexus_core::{Answer, Request, WaitFor};
+use toolnexus_core::{Answer, BoxFuture, Request, WaitFor};
 
 use super::outlet::Outlet;
 use super::session::{Reply, Session};
@@ -21,7 +21,7 @@ pub(super) struct Asker {
 
 /// What came of a question.
 #[derive(Debug, PartialEq)]
-pub(super) enum Said {
+pub(in crate::server) enum Said {
     /// The person filled in the form.
     Accepted(Map<String, Value>),
     /// `declined`, `cancelled` or `expired`.
@@ -30,11 +30,12 @@ pub(super) enum Said {
     Gone,
 }
 
+/// The parameters of `elicitation/create`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Form<'a> {
-    message: &'a str,
-    requested_schema: &'a Value,
+pub(in crate::server) struct Form<'a> {
+    pub(in crate::server) message: &'a str,
+    pub(in crate::server) requested_schema: &'a Value,
 }
 
 /// The form that asks for nothing but consent.
@@ -60,7 +61,7 @@ impl Asker {
             Ok(Some(reply)) => said(reply),
             Ok(None) => Said::Gone,
             Err(_) => {
-                self.outlet.say(withdrawal(&question.id));
+                self.outlet.say(withdrawal(&question.id, "expired"));
                 Said::Refused("expired")
             }
         }
@@ -68,42 +69,53 @@ impl Asker {
 
     /// The same for tools.
     pub(super) fn for_tools(self) -> WaitFor {
-        Arc::new(move |request: Request| {
-            let asker = self.clone();
-            Box::pin(async move {
-                // A form must not collect what a login page is for.
-                if request.kind != "input" {
-                    return Err(
-                        format!("a request of kind {:?} cannot be asked as a form", request.kind).into()
-                    );
-                }
-                let schema = request.data.and_then(|mut data| data.remove("schema"));
-                match asker.ask(&request.prompt, &schema.unwrap_or_else(consent)).await {
-                    Said::Accepted(data) => {
-                        Ok(Answer { id: request.id, ok: true, data: Some(data), reason: None })
-                    }
-                    Said::Refused(reason) => {
-                        Ok(Answer { id: request.id, ok: false, data: None, reason: Some(reason.into()) })
-                    }
-                    Said::Gone => Err("the client is gone".into()),
-                }
-            })
+        let asker = Arc::new(self);
+        ask_for_tools(move |message, schema| {
+            let asker = Arc::clone(&asker);
+            Box::pin(async move { asker.ask(&message, &schema).await })
         })
     }
 }
 
-fn withdrawal(id: &RequestId) -> bytes::Bytes {
+/// What a tool asks becomes a form: `ask` is given its message and schema.
+pub(in crate::server) fn ask_for_tools(
+    ask: impl Fn(String, Value) -> BoxFuture<'static, Said> + Send + Sync + 'static,
+) -> WaitFor {
+    let ask = Arc::new(ask);
+    Arc::new(move |request: Request| {
+        let ask = Arc::clone(&ask);
+        Box::pin(async move {
+            // A form must not collect what a login page is for.
+            if request.kind != "input" {
+                return Err(format!("a request of kind {:?} cannot be asked as a form", request.kind).into());
+            }
+            let schema = request.data.and_then(|mut data| data.remove("schema"));
+            match ask(request.prompt, schema.unwrap_or_else(consent)).await {
+                Said::Accepted(data) => {
+                    Ok(Answer { id: request.id, ok: true, data: Some(data), reason: None })
+                }
+                Said::Refused(reason) => {
+                    Ok(Answer { id: request.id, ok: false, data: None, reason: Some(reason.into()) })
+                }
+                Said::Gone => Err("the client is gone".into()),
+            }
+        })
+    })
+}
+
+/// The notice that a question has no point any more.
+pub(in crate::server) fn withdrawal(id: &RequestId, reason: &'static str) -> bytes::Bytes {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Params<'a> {
         request_id: &'a RequestId,
         reason: &'static str,
     }
-    notification_body("notifications/cancelled", Some(&Params { request_id: id, reason: "expired" }))
+    notification_body("notifications/cancelled", Some(&Params { request_id: id, reason }))
 }
 
 /// Reads the result of an elicitation. An error, and anything odd, is no consent.
-fn said(reply: Reply) -> Said {
+pub(in crate::server) fn said(reply: Reply) -> Said {
     let Ok(Value::Object(mut result)) = reply else { return Said::Refused("cancelled") };
     match result.get("action").and_then(Value::as_str) {
         Some("accept") => Said::Accepted(match result.remove("content") {

@@ -1,11 +1,14 @@
 //! One `tools/call`: looked up, checked, decided, run, told.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use toolnexus_core::{Tool, ToolContext, ToolReport, ToolResult};
+use toolnexus_core::{Tool, ToolContext, ToolReport, ToolResult, report_channel};
+use tracing::Instrument as _;
 
 use super::Shared;
 use super::ask::{Asker, Said, consent};
@@ -14,7 +17,7 @@ use super::hooks::{McpCallContext, McpCallDecision, McpCallEvent, McpDecision, M
 use super::outlet::Outlet;
 use super::polling::CallStream;
 use super::session::Session;
-use crate::server::call::{CallEvent, CallParams, NOT_AN_OBJECT, Progress, Running};
+use crate::server::call::{CallParams, NOT_AN_OBJECT, Progress, Running};
 use crate::server::message::{RequestId, RpcError, answer_body, error_body, notification_body};
 use crate::server::result::{CallResult, Structured};
 
@@ -73,7 +76,17 @@ impl Call {
                 refused
             }
             None => {
-                let result = self.execute(&tool, arguments).await;
+                let span = tracing::info_span!(
+                    "mcp.call",
+                    "otel.kind" = "server",
+                    "mcp.method.name" = "tools/call",
+                    "gen_ai.tool.name" = tool.name,
+                    "error.type" = tracing::field::Empty,
+                );
+                let result = self.execute(&tool, arguments).instrument(span.clone()).await;
+                if result.is_error {
+                    span.record("error.type", "tool_error");
+                }
                 record.event.err = result.is_error.then(|| result.output.clone());
                 result
             }
@@ -161,15 +174,29 @@ impl Call {
         context.extensions.insert(CallStream::new(&self.outlet));
         let mut progress = self.params.progress_token().cloned().map(Progress::new);
         let listens = self.outlet.streams() && (progress.is_some() || self.session.is_some());
-        let mut running = Running::start(tool, arguments, context, listens);
-        loop {
-            match running.next().await {
-                CallEvent::Report(report) => self.report(&tool.name, report, progress.as_mut()),
-                CallEvent::Ended(result) => return result,
-                // Nobody cancels it but by dropping this.
-                CallEvent::Cancelled => return ToolResult::failure("cancelled"),
-            }
+        let (reporter, mut reports) = report_channel();
+        if listens {
+            context.reporter = reporter;
         }
+        let mut running = pin!(Running::start(tool, arguments, context, false).end());
+        let result = loop {
+            let report = async {
+                // What a slow client has not read yet makes the tool's newest reports replace older ones
+                // here, rather than pile up there.
+                self.outlet.room().await;
+                reports.next().await
+            };
+            tokio::select! {
+                biased;
+                Some(report) = report, if listens => self.report(&tool.name, report, progress.as_mut()),
+                result = &mut running => break result,
+            }
+        };
+        for report in reports.take_waiting() {
+            self.report(&tool.name, report, progress.as_mut());
+        }
+        // Nobody cancels it but by dropping this.
+        result.unwrap_or_else(|| ToolResult::failure("cancelled"))
     }
 
     /// Tells the client what a tool told, if the client wants to hear it.

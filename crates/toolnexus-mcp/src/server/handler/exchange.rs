@@ -26,7 +26,8 @@ use super::{Shared, origin};
 use crate::server::call::CallParams;
 use crate::server::head::{BodyType, accepts_events, body_type};
 use crate::server::message::{
-    INTERNAL_ERROR, INVALID_REQUEST, Incoming, Request, RequestId, RpcError, answer_body, error_body, read,
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, Request, RequestId, RpcError, answer_body,
+    error_body, read,
 };
 
 /// The revision of a request that does not say and has no session: the oldest that a handler speaks
@@ -87,23 +88,21 @@ impl Exchange {
         }
         let body = limited(&self.head.headers, body, self.shared.options.max_body_bytes()).await?;
         match read(&body) {
-            Err(unreadable) => {
-                // A request whose parameters alone are odd is one all the same.
-                let status = match unreadable.error.code {
-                    crate::server::message::INVALID_PARAMS => StatusCode::OK,
-                    _ => StatusCode::BAD_REQUEST,
-                };
-                Err(answer::json(status, unreadable.body()))
+            // A request whose parameters alone are odd is one all the same.
+            Err(unreadable) if unreadable.code == INVALID_PARAMS => {
+                self.session(unreadable.id.as_ref(), None).await?;
+                Err(answer::json(StatusCode::OK, unreadable.body()))
             }
+            Err(unreadable) => Err(answer::json(StatusCode::BAD_REQUEST, unreadable.body())),
             Ok(Incoming::Request(request)) if request.method == "initialize" => {
                 self.initialize(request).await
             }
             Ok(Incoming::Request(request)) => {
-                let session = self.session(Some(&request)).await?;
+                let session = self.session(Some(&request.id), Some(&request.method)).await?;
                 self.request(session, request).await
             }
             Ok(Incoming::Notification(notification)) => {
-                let session = self.session(None).await?;
+                let session = self.session(None, None).await?;
                 let cancels = notification.method == "notifications/cancelled";
                 let id = notification.params.get("requestId").filter(|_| cancels);
                 if let (Some(session), Some(id)) = (session, id.and_then(RequestId::of_value)) {
@@ -112,7 +111,7 @@ impl Exchange {
                 Ok(answer::empty(StatusCode::ACCEPTED))
             }
             Ok(Incoming::Response(response)) => {
-                let session = self.session(None).await?;
+                let session = self.session(None, None).await?;
                 if let (Some(session), Some(id)) = (session, response.id) {
                     session.replied(id, response.outcome);
                 }
@@ -122,9 +121,15 @@ impl Exchange {
     }
 
     /// The session of a request, and whether its revision is spoken. `None`: there are no sessions.
-    async fn session(&self, request: Option<&Request>) -> Result<Option<Arc<Session>>, Answer> {
-        let id = request.map(|request| &request.id);
-        let session = if self.shared.options.stateless { None } else { Some(self.named(request).await?) };
+    async fn session(
+        &self,
+        id: Option<&RequestId>,
+        method: Option<&str>,
+    ) -> Result<Option<Arc<Session>>, Answer> {
+        let session = match self.shared.options.stateless {
+            true => None,
+            false => Some(self.named(id, method).await?),
+        };
         let version = self.head.headers.get(PROTOCOL_VERSION);
         if version.is_some_and(|version| self.spoken(version).is_none()) {
             return Err(answer::unsupported_version(id));
@@ -133,13 +138,12 @@ impl Exchange {
     }
 
     /// The session that the header names, if this caller may use it.
-    async fn named(&self, request: Option<&Request>) -> Result<Arc<Session>, Answer> {
-        let id = request.map(|request| &request.id);
+    async fn named(&self, id: Option<&RequestId>, method: Option<&str>) -> Result<Arc<Session>, Answer> {
         let Some(named) = self.head.headers.get(SESSION_ID) else {
             // A newer client that looks for its own kind of server learns that this is none.
-            return Err(match request {
-                Some(Request { id, method, .. }) if method == "server/discover" => {
-                    answer::json(StatusCode::BAD_REQUEST, error_body(Some(id), &RpcError::method_not_found()))
+            return Err(match method {
+                Some("server/discover") => {
+                    answer::json(StatusCode::BAD_REQUEST, error_body(id, &RpcError::method_not_found()))
                 }
                 _ => answer::no_session(id),
             });
@@ -288,7 +292,7 @@ impl Exchange {
     }
 
     async fn get(self) -> Result<Answer, Answer> {
-        let Some(session) = self.session(None).await? else { return Err(answer::not_allowed("POST")) };
+        let Some(session) = self.session(None, None).await? else { return Err(answer::not_allowed("POST")) };
         let last = self.head.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).and_then(event_id);
         if let Some((log, event)) = last
             && let Some(log) = session.kept(log)
@@ -304,7 +308,7 @@ impl Exchange {
     }
 
     async fn delete(self) -> Result<Answer, Answer> {
-        let Some(session) = self.session(None).await? else { return Err(answer::not_allowed("POST")) };
+        let Some(session) = self.session(None, None).await? else { return Err(answer::not_allowed("POST")) };
         if !self.shared.sessions.end(&session) {
             return Err(answer::unknown_session(None));
         }
@@ -333,7 +337,7 @@ fn internal() -> RpcError {
 }
 
 /// Whether a client's capabilities say that it can ask its person with a form.
-fn elicits(params: &Map<String, Value>) -> bool {
+pub(in crate::server) fn elicits(params: &Map<String, Value>) -> bool {
     let elicitation = params.get("capabilities").and_then(|capabilities| capabilities.get("elicitation"));
     elicitation
         .and_then(Value::as_object)

@@ -24,6 +24,9 @@ use crate::server::sse::{Event, KEEP_ALIVE, WAITING_EVENTS, keep_alive};
 /// How many delivered events a log keeps for a client that lost them on the way.
 const KEPT_EVENTS: usize = 256;
 
+/// How many events may wait before a call's reports are held back, and drop what is out of date.
+const BUSY_EVENTS: usize = 64;
+
 /// How many bytes of delivered events a log keeps.
 const KEPT_BYTES: usize = 1024 * 1024;
 
@@ -39,6 +42,8 @@ pub(super) struct EventLog {
     state: Mutex<State>,
     /// A reader came or went.
     readers: Notify,
+    /// There is room for reports again.
+    drained: Notify,
 }
 
 struct State {
@@ -82,6 +87,7 @@ impl EventLog {
                 waker: None,
             }),
             readers: Notify::new(),
+            drained: Notify::new(),
         })
     }
 
@@ -198,6 +204,19 @@ impl EventLog {
         expected && !self.gone.is_cancelled()
     }
 
+    /// Returns when so little waits that more may be told, which a tool does faster than a network.
+    pub(super) async fn room(&self) {
+        loop {
+            let drained = self.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            if self.lock().waiting() < BUSY_EVENTS {
+                return;
+            }
+            drained.await;
+        }
+    }
+
     /// Returns when nobody will read what is said: the client is gone for good, or away for too long.
     pub(super) async fn abandoned(&self) {
         loop {
@@ -280,7 +299,12 @@ impl Stream for Reader {
                 return Poll::Ready(None);
             }
             match state.take() {
-                Some(event) => Some(event),
+                Some(event) => {
+                    if state.waiting() + 1 == BUSY_EVENTS {
+                        this.log.drained.notify_waiters();
+                    }
+                    Some(event)
+                }
                 None if state.ended || state.released => return Poll::Ready(None),
                 None => {
                     state.waker = Some(cx.waker().clone());

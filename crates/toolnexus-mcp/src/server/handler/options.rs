@@ -78,9 +78,10 @@ pub struct McpHandlerOptions {
     pub max_body_bytes: usize,
     /// How long a person may take to answer, in milliseconds. 0: five minutes.
     pub confirm_timeout_ms: u64,
-    /// The hosts, with their port if it is not the scheme's, whose requests are served; others are refused
-    /// with 403. Empty: any, since the handler does not know where it is mounted, and the rule for origins
-    /// below already keeps web pages out.
+    /// The hosts whose requests are served, an entry without a port standing for all ports; requests for
+    /// others are refused with 403. Pages of these hosts are served too. Empty: any host, since the
+    /// handler does not know where it is mounted, and the rule for origins below already keeps foreign
+    /// pages out.
     pub allowed_hosts: Vec<String>,
     /// The origins of web pages whose requests are served, as browsers spell them, besides those of this
     /// machine (`localhost`, `127.0.0.1`, `[::1]`, any port). `*` stands for all of them. Requests without

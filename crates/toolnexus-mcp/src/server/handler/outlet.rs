@@ -96,9 +96,14 @@ impl Outlet {
         self.log.release(retry)
     }
 
+    /// Nothing more is said after this; what it was before.
+    fn over(&self) -> State {
+        std::mem::replace(&mut *self.lock(), State::Done)
+    }
+
     /// Gives the answer.
     pub(super) fn finish(&self, answer: Bytes) {
-        match std::mem::replace(&mut *self.lock(), State::Done) {
+        match self.over() {
             State::Quiet(head) => drop(head.send(Head::Whole(answer))),
             State::Streaming => {
                 self.log.say(answer);
@@ -111,11 +116,16 @@ impl Outlet {
     /// Ends it for a client that has withdrawn its request. What has not begun needs an answer all
     /// the same, since HTTP knows none without.
     pub(super) fn withdraw(&self, answer: Bytes) {
-        match std::mem::replace(&mut *self.lock(), State::Done) {
+        match self.over() {
             State::Quiet(head) => drop(head.send(Head::Whole(answer))),
             State::Streaming => self.log.end(),
             State::Done => {}
         }
+    }
+
+    /// Returns when the client keeps up with what it is told.
+    pub(super) async fn room(&self) {
+        self.log.room().await;
     }
 
     /// Returns when nobody waits for the answer any more.

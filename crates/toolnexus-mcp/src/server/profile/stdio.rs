@@ -2,11 +2,14 @@
 //!
 //! Since there is exactly one client, it can be told things at any time, which the HTTP side of a
 //! profile cannot: progress of calls that carry a token, and log lines of tools. Of the latter it
-//! gets those of level `info` and above until it sets another level.
+//! gets those of level `info` and above until it sets another level. A client that declares form
+//! elicitation can be asked as well: `ctx.elicit` of a tool reaches the person behind it.
+
+mod questions;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,11 +18,12 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::{LogLevel, ToolContext, ToolReport, Toolkit};
+use toolnexus_core::{LogLevel, ToolContext, ToolReport, Toolkit, WaitFor};
 
+use self::questions::Questions;
 use super::{Begun, McpProfile, McpServeConfig, Outcome, Reach, call_answer};
 use crate::server::call::CallEvent;
-use crate::server::handler::McpCallContext;
+use crate::server::handler::{McpCallContext, ask_for_tools, elicits};
 use crate::server::message::{
     self, INVALID_REQUEST, Incoming, Notification, Request, RequestId, RpcError, answer_body, error_body,
     notification_body,
@@ -63,7 +67,8 @@ impl McpProfile {
     ///
     /// Calls run side by side, each in a task of its own. `notifications/cancelled` ends a call, which is
     /// then not answered. Calls with a progress token are reported on; log lines of tools are told
-    /// from level `info` on, or from the level of the client's `logging/setLevel`. When `input`
+    /// from level `info` on, or from the level of the client's `logging/setLevel`. A tool's `elicit` asks
+    /// a client that has declared form elicitation, which has five minutes to answer. When `input`
     /// ends, running calls have a second to end; nothing is left running when this returns or its
     /// future is dropped.
     ///
@@ -77,7 +82,7 @@ impl McpProfile {
     ) -> io::Result<()> {
         let (out, lines) = mpsc::channel(WAITING_LINES);
         let mut calls = Calls { running: JoinSet::new(), tokens: Vec::new() };
-        let client = Client { out, level: Arc::new(AtomicU8::new(FIRST_LEVEL as u8)) };
+        let client = Client::new(out);
         let ended = {
             let writing = write_lines(output, lines);
             let reading = self.read_lines(input, client, &mut calls);
@@ -133,18 +138,25 @@ impl McpProfile {
                 }
                 return;
             }
+            Ok(Incoming::Response(response)) => return client.questions.answered(response),
             Ok(Incoming::Request(Request { id, method, params })) if method == "logging/setLevel" => {
                 let answer = client.set_level(&params);
                 return client.answer(answer_body(&id, &answer)).await;
             }
             message => message,
         };
+        if let Ok(Incoming::Request(Request { method, params, .. })) = &message
+            && method == "initialize"
+        {
+            client.elicits.store(elicits(params), Ordering::Relaxed);
+        }
         match self.receive(message, Reach::Session) {
             Outcome::Silence => {}
             Outcome::Answer(answer) => client.answer(answer).await,
             Outcome::Call(call) => {
                 let mut context = ToolContext::default();
                 context.extensions.insert(McpCallContext { meta: call.meta.clone(), ..Default::default() });
+                context.ask = client.asker();
                 let token = context.cancel.clone();
                 let id = call.id.clone();
                 let task = calls.running.spawn(carry_out(call.begin(context, true), client.clone()));
@@ -166,9 +178,33 @@ struct Client {
     out: mpsc::Sender<Bytes>,
     /// The least level that it wants to hear of, as a number.
     level: Arc<AtomicU8>,
+    /// Whether it can show a form to somebody.
+    elicits: Arc<AtomicBool>,
+    questions: Arc<Questions>,
 }
 
 impl Client {
+    fn new(out: mpsc::Sender<Bytes>) -> Self {
+        Client {
+            out,
+            level: Arc::new(AtomicU8::new(FIRST_LEVEL as u8)),
+            elicits: Arc::default(),
+            questions: Arc::default(),
+        }
+    }
+
+    /// Who answers the questions of tools. `None`: nobody, calls that ask are suspended.
+    fn asker(&self) -> Option<WaitFor> {
+        let asks = self.elicits.load(Ordering::Relaxed);
+        asks.then(|| {
+            let client = self.clone();
+            ask_for_tools(move |message, schema| {
+                let client = client.clone();
+                Box::pin(async move { client.questions.ask(&client.out, &message, &schema).await })
+            })
+        })
+    }
+
     /// Waits for room. A client that is gone hears nothing.
     async fn answer(&self, line: Bytes) {
         let _ = self.out.send(line).await;
