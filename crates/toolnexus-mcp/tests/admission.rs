@@ -9,14 +9,15 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::poll;
 use serde_json::{Value, json};
 use support::{noted, output, output_within, servers, stdio, tool, with};
-use toolnexus_core::{ToolContext, ToolResult};
-use toolnexus_mcp::{ConcurrencyPolicy, McpSource, load_mcp};
+use toolnexus_core::{Answer, ToolContext, ToolResult, WaitFor};
+use toolnexus_mcp::{ConcurrencyPolicy, LoadMcpOptions, McpSource, load_mcp, load_mcp_with};
 use toolnexus_testkit::mcp::{
     AnswerMode, FixtureTool, HttpEffect, HttpFault, HttpOptions, McpFixture, McpHttpFixture, ProcessFaults,
     Step,
@@ -317,5 +318,23 @@ async fn withdrawing_at_once_keeps_the_order() {
             assert!(place < at, "a notice came before its request");
         }
     }
+    source.close().await;
+}
+
+// MCP-132, MCP-134, case 70: a question to the host inside the only call there may be
+#[tokio::test]
+async fn a_question_needs_no_slot() {
+    let question =
+        json!({"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}});
+    let fixture = fixture().tool(FixtureTool::asks("ask", "elicitation/create", question));
+    let server = McpHttpFixture::start(fixture, HttpOptions::default()).await.unwrap();
+    let wait_for: WaitFor = Arc::new(|_| Box::pin(async { Ok(Answer { ok: true, ..Default::default() }) }));
+    let config = servers(json!({"docs": server.server_json()}));
+    let source =
+        load_mcp_with(&config, LoadMcpOptions { wait_for: Some(wait_for), ..Default::default() }).await;
+    assert_eq!(policy(&source), ConcurrencyPolicy::Serialized);
+    let (asked, next) = tokio::join!(call(&source, "ask"), call(&source, "say"));
+    assert_eq!(asked.output, r#"{"result":{"action":"accept","content":{}}}"#);
+    assert_eq!((next.output.as_str(), server.in_flight_peak()), ("{}", 1));
     source.close().await;
 }

@@ -331,6 +331,11 @@ async fn server_request(wire: Wire) {
     assert_eq!(peer.output("ping").await, r#"{"result":{}}"#);
     let refused = r#"{"error":{"code":-32601,"message":"Method not found"}}"#;
     assert_eq!(peer.output("roots").await, refused);
+    if wire == Wire::Modern {
+        let answers = peer.http().requests().into_iter().filter(|request| request.rpc_method().is_none());
+        let named: Vec<_> = answers.map(|answer| answer.header("mcp-method").map(str::to_owned)).collect();
+        assert_eq!(named, [Some("ping".to_owned()), Some("roots/list".to_owned())]);
+    }
     assert_eq!(peer.peak().await, 1);
     peer.source.close().await;
 }
