@@ -38,13 +38,6 @@ impl Clock {
         self.hands().last = Instant::now();
     }
 
-    /// Notes a sign of life of a moment that may have passed. Whether the limits leave time then.
-    pub(crate) fn put_off(&self, at: Instant) -> bool {
-        let mut hands = self.hands();
-        hands.last = hands.last.max(at);
-        self.due(&hands).is_none_or(|due| due > Instant::now())
-    }
-
     /// When the server was last heard of.
     #[cfg(test)]
     pub(crate) fn last(&self) -> Instant {

@@ -143,28 +143,19 @@ pub(crate) async fn request(
         NumberOrString::String(_) => None,
     };
     let mut answer = handle.rx;
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
-            () = live.closed.cancelled() => return Err(Fault::closed()),
-            answer = &mut answer => {
-                open.id = None;
-                return match answer {
-                    Ok(Ok(result)) => wire::raw_result(result),
-                    Ok(Err(error)) => Err(live.fault(error).await),
-                    Err(_) => Err(live.fault(rmcp::ServiceError::TransportClosed).await),
-                };
-            }
-            () = &mut expired => {
-                // Nobody can say how long a person takes to sign in.
-                let signed_in = live.wire.asking().last();
-                if !signed_in.is_some_and(|at| clock.put_off(at)) {
-                    return Err(Fault::timeout());
-                }
-                expired.set(clock.expired());
+    tokio::select! {
+        biased;
+        () = &mut cancelled => Err(Fault::new(McpFailureKind::Cancelled)),
+        () = live.closed.cancelled() => Err(Fault::closed()),
+        answer = &mut answer => {
+            open.id = None;
+            match answer {
+                Ok(Ok(result)) => wire::raw_result(result),
+                Ok(Err(error)) => Err(live.fault(error).await),
+                Err(_) => Err(live.fault(rmcp::ServiceError::TransportClosed).await),
             }
         }
+        () = &mut expired => Err(Fault::timeout()),
     }
 }
 

@@ -203,6 +203,12 @@ pub(crate) fn is_answer(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_))
 }
 
+/// The id of a request.
+pub(crate) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    let ClientJsonRpcMessage::Request(request) = message else { return None };
+    Some(&request.id)
+}
+
 /// Whether an answer's id means that request; the same number as text is the same id.
 pub(crate) fn same_id(answered: &RequestId, asked: &RequestId) -> bool {
     match (answered, asked) {

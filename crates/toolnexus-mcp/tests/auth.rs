@@ -435,6 +435,8 @@ async fn a_sign_in_has_limits_of_its_own() {
     let impatient = McpServerConfig { timeout_ms: 1000, ..entry(&servers, auth) };
     let source = load_mcp(&document(impatient)).await;
     assert!(source.errors.is_empty(), "{:?}", source.errors);
+    servers.forget();
+    assert_eq!(support::output_within(&source, "docs_say", 1000).await, "done");
     source.close().await;
 }
 

@@ -65,8 +65,8 @@ async fn play(options: &Options) -> Result<(), String> {
         return Err(error.clone());
     }
     let mut failed = Vec::new();
-    for tool in &source.tools {
-        let result = tool.execute(arguments::from_schema(&tool.input_schema)).await;
+    for (tool, arguments) in arguments::calls(&source.tools, &options.scenario, &context) {
+        let result = tool.execute(arguments).await;
         report(&format!("{}: {}", tool.name, result.output));
         if result.is_error {
             failed.push(result.output);

@@ -5,32 +5,35 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Whether a sign-in is under way on a connection, and when the last one ended.
+/// Whether somebody signs in on a connection, and how long that has taken so far.
 #[derive(Clone, Default)]
 pub(crate) struct Asking(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     under_way: usize,
-    ended: Option<Instant>,
+    since: Option<Instant>,
+    held: Duration,
 }
 
 impl Asking {
     /// A sign-in begins; it ends when the guard is dropped.
     pub(super) fn begin(&self) -> UnderWay {
-        self.lock().under_way += 1;
+        let mut state = self.lock();
+        state.under_way += 1;
+        state.since.get_or_insert_with(Instant::now);
         UnderWay(self.clone())
     }
 
-    /// Until when a sign-in has held things up: now while there is one.
-    pub(crate) fn last(&self) -> Option<Instant> {
+    /// How long sign-ins have held things up.
+    pub(crate) fn held(&self) -> Duration {
         let state = self.lock();
-        if state.under_way > 0 { Some(Instant::now()) } else { state.ended }
+        state.held + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// Runs `work` for at most `limit`, which begins anew when a sign-in has ended.
+    /// Runs `work` for at most `limit`, in which the time of sign-ins does not count.
     pub(crate) async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let started = Instant::now();
+        let (started, held) = (Instant::now(), self.held());
         let timer = tokio::time::sleep(limit);
         tokio::pin!(work, timer);
         loop {
@@ -38,11 +41,11 @@ impl Asking {
                 biased;
                 result = &mut work => return Some(result),
                 () = &mut timer => {
-                    let due = self.last().map_or(started, |last| last.max(started)).checked_add(limit)?;
-                    if due <= Instant::now() {
-                        return None;
+                    let spent = started.elapsed().saturating_sub(self.held() - held);
+                    match limit.checked_sub(spent) {
+                        Some(left) if left > Duration::ZERO => timer.as_mut().reset(Instant::now() + left),
+                        _ => return None,
                     }
-                    timer.as_mut().reset(due);
                 }
             }
         }
@@ -60,7 +63,10 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.under_way -= 1;
-        state.ended = Some(Instant::now());
+        if state.under_way == 0 {
+            let since = state.since.take();
+            state.held += since.map(|since| since.elapsed()).unwrap_or_default();
+        }
     }
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
+use rmcp::model::RequestId;
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{debug, warn};
 use url::Url;
 
-use super::asking::Asking;
+use super::asking::{Asking, UnderWay};
 use super::challenge::Challenge;
 use super::flow::{Flow, Found};
 use super::http::{OAuthHttp, is_secure};
@@ -20,6 +21,7 @@ use super::store::McpTokenStore;
 use crate::config::McpServerConfig;
 use crate::failure::{Fault, McpFailureKind};
 use crate::http::fault_of;
+use crate::in_flight::{CallsInFlight, Question};
 
 /// How often one request is sent again in all, whatever it is refused for.
 const MAX_ROUNDS: u32 = 8;
@@ -51,6 +53,7 @@ struct Turn {
 pub(crate) struct Gate {
     authorizer: Arc<Authorizer>,
     asking: Asking,
+    calls: Arc<CallsInFlight>,
     /// The person has been asked, and it came to nothing.
     failed: OnceLock<Problem>,
 }
@@ -66,7 +69,11 @@ struct Tried {
 
 impl Gate {
     /// The gate of a connection: none without `auth`, or where the entry's own header wins.
-    pub(crate) fn of(config: &McpServerConfig, asking: Asking) -> Result<Option<Self>, Fault> {
+    pub(crate) fn of(
+        config: &McpServerConfig,
+        asking: Asking,
+        calls: Arc<CallsInFlight>,
+    ) -> Result<Option<Self>, Fault> {
         let Some(auth) = &config.auth else { return Ok(None) };
         if config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
             debug!("[toolnexus] server \"{}\" has an authorization header: auth is not used", config.name);
@@ -91,14 +98,19 @@ impl Gate {
             tokens: Mutex::default(),
             turn: AsyncMutex::default(),
         });
-        Ok(Some(Gate { authorizer, asking, failed: OnceLock::new() }))
+        Ok(Some(Gate { authorizer, asking, calls, failed: OnceLock::new() }))
     }
 
-    /// Sends a request, signed in; signs in when it is refused for that, and sends it again.
-    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Fault> {
+    /// Sends a request, signed in; signs in when it is refused for that, and sends it again. The clock
+    /// of `call` stands still meanwhile.
+    pub(crate) async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+        call: Option<&RequestId>,
+    ) -> Result<reqwest::Response, Fault> {
         let mut tried = Tried::default();
         loop {
-            let tokens = self.tokens().await?;
+            let tokens = self.tokens(call).await?;
             let copy = request.try_clone().ok_or_else(|| Fault::transport("write-failed"))?;
             let response = signed(copy, tokens.as_ref()).send().await.map_err(|error| fault_of(&error))?;
             let Some(challenge) = Challenge::of(&response, &self.authorizer.resource) else {
@@ -107,7 +119,10 @@ impl Gate {
             drop(response);
             tried.rounds += 1;
             let status = challenge.status;
-            let result = self.answer(&challenge, tokens.as_ref(), &mut tried).await;
+            let result = {
+                let _held = self.hold(call);
+                self.answer(&challenge, tokens.as_ref(), &mut tried).await
+            };
             result.map_err(|problem| problem.fault(status))?;
         }
     }
@@ -120,12 +135,17 @@ impl Gate {
         signed(request, self.authorizer.current().as_ref()).send().await
     }
 
+    /// Stops the clocks that the time of a sign-in does not count on.
+    fn hold(&self, call: Option<&RequestId>) -> (UnderWay, Option<Question>) {
+        (self.asking.begin(), call.and_then(|id| self.calls.question(Some(id.clone()))))
+    }
+
     /// The tokens to send a request with, renewed when their time has come.
-    async fn tokens(&self) -> Result<Option<Tokens>, Fault> {
+    async fn tokens(&self, call: Option<&RequestId>) -> Result<Option<Tokens>, Fault> {
         if let Some(tokens) = self.authorizer.current().filter(|tokens| !tokens.is_stale(now())) {
             return Ok(Some(tokens));
         }
-        let _asking = self.asking.begin();
+        let _held = self.hold(call);
         let mut turn = self.authorizer.turn.lock().await;
         self.authorizer.load(&mut turn).await;
         let Some(tokens) = self.authorizer.current() else { return Ok(None) };
@@ -144,7 +164,6 @@ impl Gate {
         used: Option<&Tokens>,
         tried: &mut Tried,
     ) -> Result<(), Problem> {
-        let _asking = self.asking.begin();
         let mut turn = self.authorizer.turn.lock().await;
         if tried.rounds > MAX_ROUNDS {
             return Err(Problem::StillRefused);

@@ -87,7 +87,7 @@ impl HttpClient {
             headers.insert(HeaderName::try_from(name).map_err(|_| invalid())?, value);
         }
         let limit = Duration::from_millis(config.timeout_ms);
-        let gate = Gate::of(config, link.asking().clone())?;
+        let gate = Gate::of(config, link.asking().clone(), Arc::clone(&calls))?;
         Ok(HttpClient(Arc::new(Inner { http, headers, gate, calls, link, limit, _token: token })))
     }
 
@@ -106,10 +106,14 @@ impl HttpClient {
         self.0.http.request(method, uri).headers(headers)
     }
 
-    /// Sends a request, signed in if the entry says how.
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Fault> {
+    /// Sends a request, signed in if the entry says how, which the time of `call` waits for.
+    async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+        call: Option<&RequestId>,
+    ) -> Result<reqwest::Response, Fault> {
         match &self.0.gate {
-            Some(gate) => gate.send(request).await,
+            Some(gate) => gate.send(request, call).await,
             None => request.send().await.map_err(|error| fault_of(&error)),
         }
     }
@@ -178,7 +182,8 @@ impl HttpClient {
             .header(ACCEPT, format!("{JSON}, {EVENT_STREAM}"))
             .header(CONTENT_TYPE, JSON)
             .body(body);
-        let response = self.send(request).await.map_err(client_error)?;
+        let call = wire::id_of(&message);
+        let response = self.send(request, call).await.map_err(client_error)?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && with_session {
             return Err(StreamableHttpError::SessionExpired);
@@ -401,7 +406,7 @@ impl HttpClient {
     pub(super) async fn event_stream(&self, address: &str) -> Result<RawEvents, Start> {
         let request =
             self.request(http::Method::GET, address, None, HashMap::new()).header(ACCEPT, EVENT_STREAM);
-        let response = self.send(request).await.map_err(Start::Failed)?;
+        let response = self.send(request, None).await.map_err(Start::Failed)?;
         if !response.status().is_success() {
             return Err(Start::NotThere(refused(response.status())));
         }
@@ -431,7 +436,7 @@ impl HttpClient {
         let response = tokio::select! {
             biased;
             () = self.0.link.abort.cancelled() => return Err(Fault::closed()),
-            response = self.0.link.asking().within(limit, self.send(request)) => match response {
+            response = self.0.link.asking().within(limit, self.send(request, wire::id_of(message))) => match response {
                 Some(response) => response?,
                 None => return Err(Fault::timeout()),
             },
