@@ -76,6 +76,8 @@ pub(crate) struct CallsInFlight {
     /// A call has begun or ended.
     changed: Notify,
     ended: CancellationToken,
+    /// The server has announced other tools.
+    tools_changed: Notify,
 }
 
 #[derive(Default)]
@@ -213,6 +215,16 @@ impl CallsInFlight {
     /// Notes that nothing comes or goes any more.
     pub(crate) fn end(&self) {
         self.ended.cancel();
+    }
+
+    /// Notes that the server's tools are others now.
+    pub(crate) fn note_tools_changed(&self) {
+        self.tools_changed.notify_one();
+    }
+
+    /// Ends when that was noted since the last time, however often.
+    pub(crate) async fn tools_changed(&self) {
+        self.tools_changed.notified().await;
     }
 
     /// Ends with the connection.
