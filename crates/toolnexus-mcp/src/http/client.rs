@@ -148,7 +148,8 @@ impl HttpClient {
         let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
             if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
         let limit = matches!(message, ClientJsonRpcMessage::Notification(_)).then_some(self.0.limit);
-        let exchange = self.exchange(uri, message, session, added);
+        // Boxed: it is large, and rmcp's worker holds several of these on its stack.
+        let exchange = Box::pin(self.exchange(uri, message, session, added));
         let answer = self.guarded(async {
             match limit {
                 None => exchange.await,
