@@ -214,12 +214,12 @@ impl Remote<'_> {
         let Remote { config, opts, tasks } = *self;
         let calls = Arc::new(CallsInFlight::default());
         let link = HttpLink::default();
-        let starting = http::start_sse(config, Arc::clone(&calls), link.clone(), tasks.token());
+        let starting = Box::pin(http::start_sse(config, Arc::clone(&calls), link.clone(), tasks.token()));
         let (fault, not_there) = match link.asking().within(self.limit(), starting).await {
             Some(Ok((transport, link))) => {
                 let opening =
                     Opening { config, opts, tasks, greeting: Greeting::Handshake, limit: self.limit() };
-                let greeted = opening.greet(transport, Wire::Http(link), calls).await;
+                let greeted = Box::pin(opening.greet(transport, Wire::Http(link), calls)).await;
                 return greeted.map_err(|ungreeted| Refused {
                     unreached: ungreeted.unreached(config),
                     not_there: false,
