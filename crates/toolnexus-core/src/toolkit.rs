@@ -248,6 +248,49 @@ impl Toolkit {
         self
     }
 
+    /// Puts `tools` in the place of the tools that come from that MCP server. Those that keep their name
+    /// keep their place, the others come behind the last tool of any server. A name that is taken keeps
+    /// its tool.
+    ///
+    /// ```
+    /// use toolnexus_core::{Tool, ToolOrigin, Toolkit};
+    /// let of_docs = |name: &str| {
+    ///     let origin = ToolOrigin { server: "docs".into(), remote_name: name.into() };
+    ///     Tool::new(format!("docs_{name}"), |_, _| async { Ok::<_, String>("") }).origin(origin)
+    /// };
+    /// let toolkit = Toolkit::from_tools([of_docs("read"), of_docs("find")]);
+    /// toolkit.replace_server_tools("docs", [of_docs("find"), of_docs("write")]);
+    /// assert_eq!(toolkit.tool_names(), ["docs_find", "docs_write"]);
+    /// ```
+    pub fn replace_server_tools(&self, server: &str, tools: impl IntoIterator<Item = Tool>) -> &Self {
+        let mut new: Vec<Option<Tool>> = tools.into_iter().map(Some).collect();
+        let _writer = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.inner.snapshot.load_full();
+        let mut list: Vec<Tool> = Vec::with_capacity(current.tools.len() + new.len());
+        let mut behind_servers = 0;
+        for tool in &current.tools {
+            match &tool.origin {
+                Some(origin) if origin.server == server => {
+                    let is_it =
+                        |new: &&mut Option<Tool>| new.as_ref().is_some_and(|new| new.name == tool.name);
+                    list.extend(new.iter_mut().find(is_it).and_then(Option::take));
+                    behind_servers = list.len();
+                }
+                Some(_) => {
+                    list.push((**tool).clone());
+                    behind_servers = list.len();
+                }
+                None => list.push((**tool).clone()),
+            }
+        }
+        let taken: HashSet<&str> = list.iter().map(|tool| tool.name.as_str()).collect();
+        let added: Vec<Tool> =
+            new.into_iter().flatten().filter(|tool| !taken.contains(tool.name.as_str())).collect();
+        list.splice(behind_servers..behind_servers, added);
+        self.inner.snapshot.store(Arc::new(Snapshot::default().with(list)));
+        self
+    }
+
     /// What the system prompt says about skills; empty without a skill source.
     pub fn skills_prompt(&self) -> &str {
         &self.inner.skills_prompt

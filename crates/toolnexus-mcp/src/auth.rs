@@ -24,8 +24,8 @@
 //!   wait for it. Every request to an authorization server has the server's `timeout`. A load that
 //!   is cancelled, a call that is, or a connection that is closed ends it.
 //! * An `Authorization` header in the entry wins: nothing here is used then.
-//! * Tokens, secrets and codes go to https addresses and to this machine only, and are in no log,
-//!   error, or `Debug`. Of what an authorization server says, nothing is shown either.
+//! * Tokens, secrets and codes go to https addresses and, for a server on this machine, to this
+//!   machine; a server elsewhere cannot lead a sign-in here. They are in no log, error, or `Debug`. Of what an authorization server says, nothing is shown either.
 //!
 //! A failed sign-in is the refusal it wanted to answer, with a detail:
 //! `http-status (sign-in refused) (HTTP 401)`.

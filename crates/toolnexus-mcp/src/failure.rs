@@ -200,6 +200,10 @@ pub struct McpFailure {
 }
 
 impl McpFailure {
+    pub(crate) fn into_fault(self) -> Fault {
+        self.fault
+    }
+
     /// The configured name of the server.
     pub fn server(&self) -> &str {
         &self.server

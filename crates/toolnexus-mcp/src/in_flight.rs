@@ -76,6 +76,8 @@ pub(crate) struct CallsInFlight {
     /// A call has begun or ended.
     changed: Notify,
     ended: CancellationToken,
+    /// The server has announced other tools.
+    tools_changed: Notify,
 }
 
 #[derive(Default)]
@@ -192,21 +194,37 @@ impl CallsInFlight {
     /// dropped the clocks of the calls that may have raised it stand still. `None`: more than enough
     /// are open.
     pub(crate) fn question(self: &Arc<Self>, cause: Option<RequestId>) -> Option<Question> {
-        let mut known = lock(&self.known);
-        if known.questions.len() >= MAX_QUESTIONS {
-            return None;
-        }
+        let known = lock(&self.known);
+        (known.questions.len() < MAX_QUESTIONS).then(|| self.open(known, cause))
+    }
+
+    /// Stops the clock of one call, whose request somebody signs in for.
+    pub(crate) fn hold(self: &Arc<Self>, request: RequestId) -> Question {
+        self.open(lock(&self.known), Some(request))
+    }
+
+    fn open(self: &Arc<Self>, mut known: MutexGuard<'_, Known>, cause: Option<RequestId>) -> Question {
         let number = known.next_question;
         known.next_question += 1;
         known.calls.values().filter(|call| may_be_of(&cause, call)).for_each(|call| call.clock.hold());
         known.questions.insert(number, cause);
         drop(known);
-        Some(Question { calls: Arc::clone(self), number })
+        Question { calls: Arc::clone(self), number }
     }
 
     /// Notes that nothing comes or goes any more.
     pub(crate) fn end(&self) {
         self.ended.cancel();
+    }
+
+    /// Notes that the server's tools are others now.
+    pub(crate) fn note_tools_changed(&self) {
+        self.tools_changed.notify_one();
+    }
+
+    /// Ends when that was noted since the last time, however often.
+    pub(crate) async fn tools_changed(&self) {
+        self.tools_changed.notified().await;
     }
 
     /// Ends with the connection.

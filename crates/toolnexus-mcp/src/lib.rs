@@ -10,6 +10,7 @@
 //! * `load`, `connect`, `listing`, `pages`: from an entry to tools; `inventory` lists without keeping.
 //! * `slot`: a server's place, whose session can be replaced; `live`: a session that stands, and its
 //!   end; `source`: all of them together.
+//! * `lifecycle`: a server's state, starting it again, tools that change.
 //! * [`transport`]: the seam: what is selected, permitted, shown. `reach` and `era`: which transport and
 //!   which generation of the protocol a remote server speaks.
 //! * `request`, `clock`, `call`, `result`: one call, its limits, what becomes of its result;
@@ -37,6 +38,7 @@ mod handler;
 mod http;
 mod in_flight;
 mod inventory;
+mod lifecycle;
 mod listing;
 mod live;
 mod load;
@@ -68,6 +70,7 @@ pub use connect::McpServerInfo;
 pub use elicitation::{answer_to_elicit_result, elicitation_to_request, server_request_response};
 pub use failure::{McpFailure, McpFailureKind, McpPhase};
 pub use inventory::{McpInventory, ToolInfo, list_mcp_tools};
+pub use lifecycle::{AutoRestart, McpState, McpStateChange, McpToolsChange};
 pub use load::{connect_mcp_server, load_mcp, load_mcp_with, load_mcp_with_context};
 pub use naming::mcp_tool_name;
 pub use options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent, OnServer};

@@ -304,6 +304,13 @@ impl Live {
     }
 }
 
+impl Drop for Live {
+    fn drop(&mut self) {
+        // Whoever watches it need not wait any longer.
+        self.calls.end();
+    }
+}
+
 /// Waits a moment for everything that holds a token of one of these to end.
 pub(crate) async fn settle(trackers: &[TaskTracker]) {
     let ended = async {

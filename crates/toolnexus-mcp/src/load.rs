@@ -1,5 +1,6 @@
 //! Loading: every server at once, each on its own, the result in name order.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,13 +18,15 @@ use crate::config::{McpConfig, McpServerConfig};
 use crate::connect::Unreached;
 use crate::failure::McpPhase;
 use crate::filter::ToolFilter;
+use crate::lifecycle::{McpState, Server};
 use crate::listing::{ListedTool, list_tools};
 use crate::live::{Facts, settle};
 use crate::naming::mcp_tool_name;
 use crate::options::{LoadMcpOptions, McpContext, McpContextError, McpServerEvent};
 use crate::param_headers::ParamMarks;
 use crate::slot::Slot;
-use crate::source::{Arrived, McpConnection, McpSource};
+use crate::source::{McpConnection, McpSource};
+use crate::spend::SpendGate;
 
 /// Loads every server of a document. Never fails: a server that cannot be loaded is `failed` in
 /// the source's status and costs the others nothing.
@@ -186,9 +189,25 @@ pub(crate) async fn load_server(
     if !server.enabled {
         return McpConnection::disabled(&server.name);
     }
-    match reach(server, opts, tasks).await {
-        Ok(reached) => keep(reached),
-        Err(unreached) => McpConnection::unreached(unreached),
+    // On the heap: what it takes to reach a server goes deep, and callers nest it further.
+    match Box::pin(reach(server, opts, tasks)).await {
+        Ok(reached) => {
+            let slot = Arc::clone(&reached.slot);
+            let connection = keep(reached);
+            if server.lazy
+                && let Some(live) = slot.take()
+            {
+                slot.set_state(McpState::Stopped, None);
+                live.close().await;
+            }
+            connection
+        }
+        Err(unreached) => {
+            let spend = SpendGate::new(server, opts.reserve.clone());
+            let slot = Slot::empty(server, spend, Some(opts));
+            slot.set_state(McpState::Error, Some(unreached.failure.to_string()));
+            McpConnection::unreached(unreached, Some(Server::new(slot, Vec::new())))
+        }
     }
 }
 
@@ -196,14 +215,16 @@ pub(crate) async fn load_server(
 pub(crate) async fn list_and_keep(slot: Arc<Slot>) -> McpConnection {
     match list(slot).await {
         Ok(reached) => keep(reached),
-        Err(unreached) => McpConnection::unreached(unreached),
+        Err(unreached) => McpConnection::unreached(unreached, None),
     }
 }
 
 fn keep(reached: Reached) -> McpConnection {
-    let tools = take_tools(&reached);
-    let Reached { slot, facts, .. } = reached;
-    McpConnection::connected(Arrived { slot, facts, tools })
+    let Reached { slot, facts, listed } = reached;
+    for name in ToolFilter::new(&slot.config.tools).unmatched(listed.iter().map(|tool| tool.name.as_str())) {
+        warn!("[toolnexus] server \"{}\" tools filter name \"{name}\" matched no tool", slot.server);
+    }
+    McpConnection::connected(facts, Server::new(slot, listed))
 }
 
 /// A server that has answered, with everything it lists.
@@ -219,7 +240,7 @@ pub(crate) async fn reach(
     opts: &LoadMcpOptions,
     tasks: &TaskTracker,
 ) -> Result<Reached, Unreached> {
-    list(Arc::new(Slot::connected(server, opts, tasks).await?)).await
+    list(Slot::connected(server, opts, tasks).await?).await
 }
 
 async fn list(slot: Arc<Slot>) -> Result<Reached, Unreached> {
@@ -238,13 +259,15 @@ async fn list(slot: Arc<Slot>) -> Result<Reached, Unreached> {
 }
 
 /// The listed tools that the server's filter lets through, under their final names.
-fn take_tools(reached: &Reached) -> Vec<Tool> {
-    let Reached { slot, listed, .. } = reached;
+/// What is `known` already is not made again.
+pub(crate) fn tools_of(
+    listed: &[ListedTool],
+    slot: &Arc<Slot>,
+    known: impl Fn(&ListedTool) -> Option<Tool>,
+) -> Vec<Tool> {
     let filter = ToolFilter::new(&slot.config.tools);
-    for name in filter.unmatched(listed.iter().map(|tool| tool.name.as_str())) {
-        warn!("[toolnexus] server \"{}\" tools filter name \"{name}\" matched no tool", slot.server);
-    }
-    listed.iter().filter(|tool| filter.takes(&tool.name)).filter_map(|listed| tool(listed, slot)).collect()
+    let taken = listed.iter().filter(|tool| filter.takes(&tool.name));
+    taken.filter_map(|listed| known(listed).or_else(|| tool(listed, slot))).collect()
 }
 
 /// `None` for a tool that the protocol asks clients to leave alone.
@@ -292,30 +315,42 @@ pub(crate) fn announce(opts: &LoadMcpOptions, event: McpServerEvent) {
     }
 }
 
-/// One source out of the servers, in their order: the first tool of a name wins.
+/// One source out of the servers, in their order.
 fn assemble(connections: Vec<McpConnection>) -> McpSource {
     let mut source = McpSource::default();
-    let mut owners: HashMap<String, &str> = HashMap::new();
     for connection in &connections {
         source.status.insert(connection.name().to_owned(), connection.status());
         if let Some(error) = connection.error() {
             source.errors.insert(connection.name().to_owned(), error.to_string());
         }
-        for tool in connection.tools() {
-            if let Some(owner) = owners.get(&tool.name) {
-                warn!(
-                    "[toolnexus] tool \"{}\" of MCP server \"{}\" skipped: server \"{owner}\" has one of that name",
-                    tool.name,
-                    connection.name()
-                );
-                continue;
-            }
-            owners.insert(tool.name.clone(), connection.name());
-            source.tools.push(tool.clone());
-        }
     }
-    source.tools.sort_by(|a, b| a.name.cmp(&b.name));
-    drop(owners);
+    source.tools = assembled(&connections, |skipped, owner| {
+        warn!(
+            "[toolnexus] tool \"{}\" of MCP server \"{}\" skipped: server \"{owner}\" has one of that name",
+            skipped.name,
+            skipped.origin.as_ref().map_or("", |origin| &origin.server),
+        );
+    });
     source.connections = connections;
     source
+}
+
+/// The tools of all servers by final name: the first of a name wins, `skipped` is told of any other and
+/// of the server that has the name.
+pub(crate) fn assembled(connections: &[McpConnection], skipped: impl Fn(&Tool, &str)) -> Vec<Tool> {
+    let mut owners: HashMap<String, &str> = HashMap::new();
+    let mut tools = Vec::new();
+    for connection in connections {
+        for tool in connection.tools().iter() {
+            match owners.entry(tool.name.clone()) {
+                Entry::Occupied(owner) => skipped(tool, owner.get()),
+                Entry::Vacant(free) => {
+                    free.insert(connection.name());
+                    tools.push(tool.clone());
+                }
+            }
+        }
+    }
+    tools.sort_by(|a, b| a.name.cmp(&b.name));
+    tools
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, WaitFor};
 
 use crate::transport::{Permit, SpecSource};
-use crate::{McpEra, McpSignIn, McpStatus, McpTokenStore, Reserve};
+use crate::{AutoRestart, McpEra, McpSignIn, McpStatus, McpTokenStore, Reserve};
 
 /// Told of each server the moment it is connected, failed or found disabled.
 pub type OnServer = Arc<dyn Fn(McpServerEvent) + Send + Sync>;
@@ -51,6 +51,12 @@ pub struct LoadMcpOptions {
     pub sign_in: Option<McpSignIn>,
     /// Where the tokens of servers with `auth` are kept, unless that says. `None`: in memory.
     pub token_store: Option<Arc<dyn McpTokenStore>>,
+    /// Whether a server that is lost is started again, and how often. `None`: it stays lost. A call that is
+    /// lost with it is not sent again: it may have had effects.
+    pub auto_restart: Option<AutoRestart>,
+    /// Whether a server that announces other tools is listed again. Default: what a load has listed
+    /// stays.
+    pub live_tool_list: bool,
     /// What children see of this process's environment when their entry has no `inheritEnv`.
     /// `None`: everything. `Some`: a safe base and these variables.
     pub default_inherit_env: Option<Vec<String>>,
@@ -64,6 +70,8 @@ impl std::fmt::Debug for LoadMcpOptions {
             .field("sign_in", &self.sign_in)
             .field("token_store", &self.token_store.is_some())
             .field("era", &self.era)
+            .field("auto_restart", &self.auto_restart)
+            .field("live_tool_list", &self.live_tool_list)
             .field("reserve", &self.reserve.is_some())
             .field("permit", &self.permit.is_some())
             .field("source", &self.source)

@@ -11,17 +11,22 @@
 //! ```
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, WeakShared};
 use rmcp::model::{ClientNotification, ClientRequest, RequestMetaObject};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolnexus_core::ToolContext;
+use tracing::warn;
 
 use crate::config::McpServerConfig;
 use crate::connect::{Unreached, connect};
 use crate::failure::{Fault, McpFailure, McpFailureKind, McpPhase};
+use crate::lifecycle::{McpState, Server, Starting, States, bring_back};
 use crate::live::Live;
 use crate::options::LoadMcpOptions;
 use crate::request::{Limits, notify, request};
@@ -46,8 +51,15 @@ impl From<Vacant> for Fault {
     }
 }
 
+/// What comes of starting a server.
+type Start = BoxFuture<'static, Result<(), McpFailure>>;
+
+/// The same, for all who wait for it.
+pub(crate) type Joined = Shared<Start>;
+
 /// The place of one server's session. See the module's own words.
 pub(crate) struct Slot {
+    this: Weak<Slot>,
     pub(crate) server: Arc<str>,
     pub(crate) config: McpServerConfig,
     /// `None`: the session came from outside and cannot be made again.
@@ -55,22 +67,38 @@ pub(crate) struct Slot {
     pub(crate) spend: SpendGate,
     live: Mutex<Option<Arc<Live>>>,
     pub(crate) closed: CancellationToken,
+    states: States,
+    /// Who has the tools.
+    owner: OnceLock<Weak<Server>>,
+    /// What is under way to start the server.
+    joined: Mutex<Option<WeakShared<Start>>>,
+    /// Whether a session has ever stood here.
+    stood: AtomicBool,
     /// Held while a session is made, so that all who need one wait for the same.
     renewing: tokio::sync::Mutex<()>,
 }
 
 impl Slot {
     /// A slot without a session.
-    pub(crate) fn empty(config: &McpServerConfig, spend: SpendGate, opts: Option<&LoadMcpOptions>) -> Self {
-        Slot {
+    pub(crate) fn empty(
+        config: &McpServerConfig,
+        spend: SpendGate,
+        opts: Option<&LoadMcpOptions>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Slot {
+            this: this.clone(),
             server: config.name.as_str().into(),
             config: config.clone(),
             opts: opts.cloned(),
             spend,
             live: Mutex::default(),
             closed: CancellationToken::new(),
+            states: States::default(),
+            owner: OnceLock::new(),
+            joined: Mutex::default(),
+            stood: AtomicBool::new(false),
             renewing: tokio::sync::Mutex::default(),
-        }
+        })
     }
 
     /// A slot with its first session.
@@ -78,11 +106,12 @@ impl Slot {
         config: &McpServerConfig,
         opts: &LoadMcpOptions,
         tasks: &TaskTracker,
-    ) -> Result<Self, Unreached> {
-        let live = connect(config, opts, tasks).await?;
+    ) -> Result<Arc<Self>, Unreached> {
+        let live = Box::pin(connect(config, opts, tasks)).await?;
         let spend = SpendGate::new(config, opts.reserve.clone());
         let slot = Slot::empty(config, spend, Some(opts));
         slot.replace(live);
+        slot.set_state(McpState::Running, None);
         Ok(slot)
     }
 
@@ -124,11 +153,12 @@ impl Slot {
             live.cut();
             return None;
         }
+        self.stood.store(true, Ordering::Relaxed);
+        self.watch(&live);
         slot.replace(live)
     }
 
     /// Takes the session out of the slot, which is empty then. Its end is up to the caller.
-    #[allow(dead_code, reason = "for whoever stops a server to start it again later")]
     pub(crate) fn take(&self) -> Option<Arc<Live>> {
         self.lock().take()
     }
@@ -146,7 +176,7 @@ impl Slot {
                 return Ok(current);
             }
             let Some(opts) = &self.opts else { return Err(unreached(Vacant::NotConnected.into())) };
-            let live = connect(&self.config, opts, &TaskTracker::new()).await?;
+            let live = Box::pin(connect(&self.config, opts, &TaskTracker::new())).await?;
             self.replace(Arc::clone(&live));
             Ok(live)
         };
@@ -155,6 +185,120 @@ impl Slot {
             () = self.closed.cancelled() => Err(unreached(Fault::closed())),
             made = made => made,
         }
+    }
+
+    /// The state of the server.
+    pub(crate) fn state(&self) -> McpState {
+        self.states.get()
+    }
+
+    pub(crate) fn set_state(&self, state: McpState, error: Option<String>) {
+        self.states.set(&self.server, state, error);
+    }
+
+    /// Who is told of its state.
+    pub(crate) fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// Whether a session stands here, or has stood.
+    pub(crate) fn has_stood(&self) -> bool {
+        self.stood.load(Ordering::Relaxed)
+    }
+
+    /// Whether a session can be made here.
+    pub(crate) fn can_start(&self) -> bool {
+        self.opts.is_some()
+    }
+
+    /// Tells who has the server's tools.
+    pub(crate) fn belongs_to(&self, owner: &Weak<Server>) {
+        let _ = self.owner.set(owner.clone());
+    }
+
+    /// Joins what is under way to start the server, or begins it.
+    pub(crate) fn join(&self, begin: impl FnOnce() -> Start) -> Joined {
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(under_way) = joined.as_ref().and_then(WeakShared::upgrade)
+            && under_way.peek().is_none()
+        {
+            return under_way;
+        }
+        let begun = begin().shared();
+        *joined = begun.downgrade();
+        begun
+    }
+
+    /// The session to send on. A server that is only started when it is needed is started, and one that
+    /// is being started is waited for.
+    pub(crate) async fn ready(&self, context: Option<&ToolContext>) -> Result<Arc<Live>, Fault> {
+        match self.live() {
+            Ok(live) => Ok(live),
+            Err(Vacant::NotConnected) if self.opts.is_some() => self.started(context).boxed().await,
+            Err(vacant) => Err(vacant.into()),
+        }
+    }
+
+    async fn started(&self, context: Option<&ToolContext>) -> Result<Arc<Live>, Fault> {
+        let under_way = {
+            let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+            joined.as_ref().and_then(WeakShared::upgrade).filter(|under_way| under_way.peek().is_none())
+        };
+        let started = match under_way {
+            Some(under_way) => under_way,
+            None if self.config.lazy && self.has_stood() => {
+                let this = self.this.clone();
+                self.join(move || async move { start(this).await }.boxed())
+            }
+            None => return Err(Vacant::NotConnected.into()),
+        };
+        tokio::select! {
+            biased;
+            () = cancelled(context) => Err(Fault::new(McpFailureKind::Cancelled)),
+            () = self.closed.cancelled() => Err(Fault::closed()),
+            started = started => match started {
+                Ok(()) => Ok(self.live()?),
+                Err(failure) => Err(failure.into_fault()),
+            },
+        }
+    }
+
+    /// Watches a session that stands here: what its server announces, and its end.
+    fn watch(&self, live: &Arc<Live>) {
+        let follows = self.opts.as_ref().is_some_and(|opts| opts.live_tool_list);
+        let restarts = self.opts.as_ref().and_then(|opts| opts.auto_restart);
+        let (slot, watched, calls) = (self.this.clone(), Arc::downgrade(live), Arc::clone(&live.calls));
+        let ran = Instant::now();
+        live.runtime.spawn(async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = calls.ended() => break,
+                    () = calls.tools_changed(), if follows => {
+                        let owner = slot.upgrade().and_then(|slot| slot.owner.get()?.upgrade());
+                        if let Some(owner) = owner
+                            && let Err(failure) = owner.refresh().await
+                        {
+                            warn!("[toolnexus] MCP server \"{}\" was not listed anew: {failure}", failure.server());
+                        }
+                    }
+                }
+            }
+            let Some(slot) = slot.upgrade() else { return };
+            // Taken out, replaced or closed: its end was meant.
+            let stands = slot.current().is_some_and(|live| std::ptr::eq(Arc::as_ptr(&live), watched.as_ptr()));
+            if !stands || slot.closed.is_cancelled() {
+                return;
+            }
+            let fault = slot.current().and_then(|live| live.ended()).unwrap_or_else(|| Fault::transport("transport"));
+            let failure = slot.failure(fault, McpPhase::Connect);
+            slot.set_state(McpState::Error, Some(failure.to_string()));
+            let owner = slot.owner.get().cloned();
+            drop(slot);
+            if let (Some(policy), Some(owner)) = (restarts, owner) {
+                bring_back(owner, policy, ran).await;
+            }
+        });
     }
 
     /// Sends a request on the session that stands here. See [`request`].
@@ -169,7 +313,7 @@ impl Slot {
         context: Option<&ToolContext>,
     ) -> Result<String, Fault> {
         let started = Instant::now();
-        let live = self.live()?;
+        let live = self.ready(context).await?;
         let toll = self.spend.toll(&message, context)?;
         if !live.is_judged() {
             return request(&live, message, meta, limits, context, toll).await;
@@ -178,15 +322,9 @@ impl Slot {
             Err(fault) if live.unlearn(&fault) => fault,
             answer => return answer,
         };
-        let cancelled = async {
-            match context {
-                Some(context) => context.cancel.cancelled().await,
-                None => pending().await,
-            }
-        };
         let renewed = tokio::select! {
             biased;
-            () = cancelled => return Err(Fault::new(McpFailureKind::Cancelled)),
+            () = cancelled(context) => return Err(Fault::new(McpFailureKind::Cancelled)),
             () = sleep(limits.idle) => return Err(Fault::timeout()),
             renewed = Box::pin(self.renew(Some(&live))) => renewed,
         };
@@ -200,7 +338,7 @@ impl Slot {
 
     /// Sends a notification on the session that stands here. See [`notify`].
     pub(crate) async fn notify(&self, notification: ClientNotification) -> Result<(), Fault> {
-        let live = self.live()?;
+        let live = self.ready(None).await?;
         notify(&live, notification, self.limits().idle).await
     }
 
@@ -218,6 +356,7 @@ impl Slot {
         if let Some(live) = self.current() {
             live.cut();
         }
+        self.set_state(McpState::Stopped, None);
     }
 
     /// Ends the slot and its session. Bounded; any number of times. The session stays to be asked
@@ -227,9 +366,34 @@ impl Slot {
         if let Some(live) = self.current() {
             live.close().await;
         }
+        self.set_state(McpState::Stopped, None);
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts a server that is only started when it is needed.
+async fn start(slot: Weak<Slot>) -> Result<(), McpFailure> {
+    let Some(slot) = slot.upgrade() else { return Ok(()) };
+    let starting = Starting::begin(&slot);
+    match slot.renew(None).await {
+        Ok(_) => {
+            starting.done();
+            Ok(())
+        }
+        Err(unreached) => {
+            starting.failed(unreached.failure.to_string());
+            Err(unreached.failure)
+        }
+    }
+}
+
+/// Ends when whoever asks gives up.
+async fn cancelled(context: Option<&ToolContext>) {
+    match context {
+        Some(context) => context.cancel.cancelled().await,
+        None => pending().await,
     }
 }

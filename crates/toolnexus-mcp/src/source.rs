@@ -13,10 +13,12 @@ use tracing::warn;
 use crate::McpStatus;
 use crate::connect::{McpServerInfo, Unreached};
 use crate::failure::{McpFailure, McpPhase};
+use crate::lifecycle::{McpState, McpStateChange, McpToolsChange, Server};
 use crate::live::{Facts, Live};
+use crate::load::assembled;
 use crate::slot::Slot;
 use crate::spend::SpendGate;
-use crate::transport::Session;
+use crate::transport::{SeamError, Session};
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -43,6 +45,53 @@ impl McpSource {
     /// How many connections stand at this moment.
     pub fn connected_count(&self) -> usize {
         self.connections.iter().filter(|connection| connection.is_connected()).count()
+    }
+
+    /// The tools that all servers have now, by final name. What the load has found is in
+    /// [`tools`](Self::tools).
+    pub fn current_tools(&self) -> Vec<Tool> {
+        assembled(&self.connections, |_, _| {})
+    }
+
+    /// Whether a server runs. `None`: there is none of that name, or it is disabled.
+    pub fn state(&self, server: &str) -> Option<McpState> {
+        self.connection(server)?.state()
+    }
+
+    /// Tells `listener` of every change of any server's state from now on. See
+    /// [`McpConnection::on_state_change`].
+    pub fn on_state_change(&self, listener: impl Fn(&McpStateChange) + Send + Sync + 'static) {
+        let listener = Arc::new(listener);
+        for connection in &self.connections {
+            let listener = Arc::clone(&listener);
+            connection.on_state_change(move |change| listener(change));
+        }
+    }
+
+    /// Tells `listener` whenever a server's tools have become others. See
+    /// [`McpConnection::on_tools_change`].
+    pub fn on_tools_change(&self, listener: impl Fn(&McpToolsChange) + Send + Sync + 'static) {
+        let listener = Arc::new(listener);
+        for connection in &self.connections {
+            let listener = Arc::clone(&listener);
+            connection.on_tools_change(move |change| listener(change));
+        }
+    }
+
+    /// Starts a server again. See [`McpConnection::restart`].
+    ///
+    /// # Errors
+    /// As there; [`SeamError::NotConnected`] also without a server of that name.
+    pub async fn restart(&self, server: &str) -> Result<(), SeamError> {
+        self.connection(server).ok_or(SeamError::NotConnected)?.restart().await
+    }
+
+    /// Lists a server's tools anew. See [`McpConnection::refresh`].
+    ///
+    /// # Errors
+    /// As there; [`SeamError::NotConnected`] also without a server of that name.
+    pub async fn refresh(&self, server: &str) -> Result<(), SeamError> {
+        self.connection(server).ok_or(SeamError::NotConnected)?.refresh().await
     }
 
     /// Ends every connection at once: children are killed with what they started, sessions are
@@ -102,15 +151,8 @@ struct Record {
     last_stderr: Vec<String>,
     info: Option<McpServerInfo>,
     protocol_version: Option<String>,
-    tools: Vec<Tool>,
-    slot: Option<Arc<Slot>>,
-}
-
-/// What a connected server brought.
-pub(crate) struct Arrived {
-    pub(crate) slot: Arc<Slot>,
-    pub(crate) facts: Facts,
-    pub(crate) tools: Vec<Tool>,
+    /// `None`: it was never to be reached.
+    server: Option<Arc<Server>>,
 }
 
 impl McpConnection {
@@ -123,13 +165,12 @@ impl McpConnection {
             last_stderr: Vec::new(),
             info: None,
             protocol_version: None,
-            tools: Vec::new(),
-            slot: None,
+            server: None,
         }))
     }
 
     /// A server that could not be connected; logged.
-    pub(crate) fn unreached(unreached: Unreached) -> Self {
+    pub(crate) fn unreached(unreached: Unreached, server: Option<Arc<Server>>) -> Self {
         let Unreached { failure: error, stderr: last_stderr } = unreached;
         warn!("[toolnexus] MCP server \"{}\" failed: {error}", error.server());
         McpConnection(Arc::new(Record {
@@ -140,22 +181,20 @@ impl McpConnection {
             last_stderr,
             info: None,
             protocol_version: None,
-            tools: Vec::new(),
-            slot: None,
+            server,
         }))
     }
 
-    pub(crate) fn connected(arrived: Arrived) -> Self {
+    pub(crate) fn connected(facts: Facts, server: Arc<Server>) -> Self {
         McpConnection(Arc::new(Record {
-            name: arrived.slot.server.to_string(),
+            name: server.slot.server.to_string(),
             status: McpStatus::Connected,
             phase: McpPhase::ListTools,
             error: None,
             last_stderr: Vec::new(),
-            info: Some(arrived.facts.info),
-            protocol_version: Some(arrived.facts.protocol_version),
-            tools: arrived.tools,
-            slot: Some(arrived.slot),
+            info: Some(facts.info),
+            protocol_version: Some(facts.protocol_version),
+            server: Some(server),
         }))
     }
 
@@ -210,18 +249,62 @@ impl McpConnection {
     }
 
     /// The server's tools under their final names, in its order; empty unless connected.
-    pub fn tools(&self) -> &[Tool] {
-        &self.0.tools
+    pub fn tools(&self) -> Arc<[Tool]> {
+        self.0.server.as_ref().map_or_else(|| Vec::new().into(), |server| server.tools())
     }
 
     /// What its tools cost, and the maker of reservations for them. `None` when it never had a connection.
     pub fn spend_gate(&self) -> Option<&SpendGate> {
-        self.0.slot.as_ref().map(|slot| &slot.spend)
+        self.slot().map(|slot| &**slot).map(|slot| &slot.spend)
+    }
+
+    /// Whether the server runs. `None`: it is disabled, or was never to be reached.
+    pub fn state(&self) -> Option<McpState> {
+        self.0.server.as_ref().map(|server| server.slot.state())
+    }
+
+    /// Tells `listener` of every change of the server's state from now on. It should return soon; a panic
+    /// in it is caught and changes nothing.
+    pub fn on_state_change(&self, listener: impl Fn(&McpStateChange) + Send + Sync + 'static) {
+        if let Some(server) = &self.0.server {
+            server.slot.states().listeners.add(Arc::new(listener));
+        }
+    }
+
+    /// Tells `listener` whenever the server's tools have become others, after a restart or a refresh.
+    pub fn on_tools_change(&self, listener: impl Fn(&McpToolsChange) + Send + Sync + 'static) {
+        if let Some(server) = &self.0.server {
+            server.tools_listeners.add(Arc::new(listener));
+        }
+    }
+
+    /// Stops the server if it runs, starts it and lists its tools. Tools got before go on working with the
+    /// new connection. Whoever asks while that is done waits for the same; dropping the future gives it
+    /// up, and the server is stopped when nobody else waits.
+    ///
+    /// # Errors
+    /// [`SeamError::NotConnected`] for a server that is disabled or came over a wire of the host's own,
+    /// [`SeamError::Closed`] after [`close`](Self::close), else why it could not be started.
+    pub async fn restart(&self) -> Result<(), SeamError> {
+        let server = self.0.server.as_ref().filter(|server| server.slot.can_start());
+        let server = server.ok_or(SeamError::NotConnected)?;
+        server.restart().await.map_err(|failure| of_closed(server, failure))
+    }
+
+    /// Lists the server's tools anew, beside the calls in flight: new ones are added and vanished ones
+    /// dropped.
+    ///
+    /// # Errors
+    /// The server could not be listed; it keeps the tools it has.
+    pub async fn refresh(&self) -> Result<(), SeamError> {
+        let server = self.0.server.as_ref().ok_or(SeamError::NotConnected)?;
+        // On the heap: it goes deep, and callers nest it further.
+        Box::pin(server.refresh()).await.map_err(|failure| of_closed(server, failure))
     }
 
     /// Whether the connection stands at this moment.
     pub fn is_connected(&self) -> bool {
-        self.0.slot.as_ref().is_some_and(|slot| slot.is_live())
+        self.slot().is_some_and(|slot| slot.is_live())
     }
 
     /// How the session began, and what it allows: its era, revision and concurrency. `None` when there
@@ -232,27 +315,31 @@ impl McpConnection {
 
     /// The server's place, if it has one.
     pub(crate) fn slot(&self) -> Option<&Arc<Slot>> {
-        self.0.slot.as_ref()
+        self.0.server.as_ref().map(|server| &server.slot).filter(|slot| slot.has_stood())
     }
 
     /// The session that stands, or stood.
     fn live(&self) -> Option<Arc<Live>> {
-        self.0.slot.as_ref().and_then(|slot| slot.current())
+        self.slot().and_then(|slot| slot.current())
     }
 
     /// Ends the connection at once and without a goodbye.
     pub(crate) fn cut(&self) {
-        if let Some(slot) = &self.0.slot {
+        if let Some(Server { slot, .. }) = self.0.server.as_deref() {
             slot.cut();
         }
     }
 
     /// Ends the connection. See [`McpSource::close`].
     pub async fn close(&self) {
-        if let Some(slot) = &self.0.slot {
+        if let Some(Server { slot, .. }) = self.0.server.as_deref() {
             slot.close().await;
         }
     }
+}
+
+fn of_closed(server: &Server, failure: McpFailure) -> SeamError {
+    if server.slot.closed.is_cancelled() { SeamError::Closed } else { failure.into() }
 }
 
 impl std::fmt::Debug for McpConnection {
@@ -262,7 +349,7 @@ impl std::fmt::Debug for McpConnection {
             .field("status", &self.0.status)
             .field("phase", &self.0.phase)
             .field("error", &self.0.error.as_ref().map(ToString::to_string))
-            .field("tools", &self.0.tools.len())
+            .field("tools", &self.tools().len())
             .finish_non_exhaustive()
     }
 }

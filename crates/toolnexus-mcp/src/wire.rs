@@ -273,6 +273,10 @@ fn notification(
             calls.log(params?.get(), stream_of);
             None
         }
+        "notifications/tools/list_changed" => {
+            calls.note_tools_changed();
+            None
+        }
         "notifications/cancelled" => {
             let params = serde_json::from_str(params?.get()).ok()?;
             let cancelled = ServerNotification::CancelledNotification(CancelledNotification::new(params));

@@ -9,14 +9,15 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::poll;
 use serde_json::{Value, json};
 use support::{noted, output, output_within, servers, stdio, tool, with};
-use toolnexus_core::{ToolContext, ToolResult};
-use toolnexus_mcp::{ConcurrencyPolicy, McpSource, load_mcp};
+use toolnexus_core::{Answer, ToolContext, ToolResult, WaitFor};
+use toolnexus_mcp::{ConcurrencyPolicy, LoadMcpOptions, McpSource, load_mcp, load_mcp_with};
 use toolnexus_testkit::mcp::{
     AnswerMode, FixtureTool, HttpEffect, HttpFault, HttpOptions, McpFixture, McpHttpFixture, ProcessFaults,
     Step,
@@ -185,14 +186,14 @@ async fn waiting_counts() {
     let first = tokio::spawn(call_with(
         &source,
         "stuck",
-        ToolContext { timeout_ms: Some(600), ..Default::default() },
+        ToolContext { timeout_ms: Some(1500), ..Default::default() },
     ));
     server.wait_for_method("tools/call", 1).await.unwrap();
     let started = std::time::Instant::now();
-    let second = call_with(&source, "stuck", ToolContext { timeout_ms: Some(1200), ..Default::default() });
+    let second = call_with(&source, "stuck", ToolContext { timeout_ms: Some(2000), ..Default::default() });
     assert_eq!(second.await.output, failed("timeout"));
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(1200) && took < Duration::from_millis(1700), "{took:?}");
+    assert!(took >= Duration::from_millis(2000) && took < Duration::from_millis(3300), "{took:?}");
     assert_eq!(first.await.unwrap().output, failed("timeout"));
     assert_eq!((server.requests_of("tools/call").len(), server.in_flight_peak()), (2, 1));
     source.close().await;
@@ -317,5 +318,23 @@ async fn withdrawing_at_once_keeps_the_order() {
             assert!(place < at, "a notice came before its request");
         }
     }
+    source.close().await;
+}
+
+// MCP-132, MCP-134, case 70: a question to the host inside the only call there may be
+#[tokio::test]
+async fn a_question_needs_no_slot() {
+    let question =
+        json!({"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}});
+    let fixture = fixture().tool(FixtureTool::asks("ask", "elicitation/create", question));
+    let server = McpHttpFixture::start(fixture, HttpOptions::default()).await.unwrap();
+    let wait_for: WaitFor = Arc::new(|_| Box::pin(async { Ok(Answer { ok: true, ..Default::default() }) }));
+    let config = servers(json!({"docs": server.server_json()}));
+    let source =
+        load_mcp_with(&config, LoadMcpOptions { wait_for: Some(wait_for), ..Default::default() }).await;
+    assert_eq!(policy(&source), ConcurrencyPolicy::Serialized);
+    let (asked, next) = tokio::join!(call(&source, "ask"), call(&source, "say"));
+    assert_eq!(asked.output, r#"{"result":{"action":"accept","content":{}}}"#);
+    assert_eq!((next.output.as_str(), server.in_flight_peak()), ("{}", 1));
     source.close().await;
 }

@@ -148,6 +148,23 @@ async fn a_sign_in_is_kept() {
     assert_eq!(servers.seen("/as/register").len(), 1);
 }
 
+// Signing out forgets tokens and client, for connections that stand as well
+#[tokio::test]
+async fn signing_out_forgets() {
+    let servers = Authorization::start(Rules::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let auth = person().store(FileTokenStore::new(folder.path()));
+    let source = connected(&servers, auth.clone()).await;
+    auth.sign_out(&format!("{}?key=k", servers.url())).await.unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(output(&source, "docs_say").await, "done");
+    assert_eq!((servers.seen("/as/authorize").len(), servers.seen("/as/register").len()), (2, 2));
+    source.close().await;
+    auth.clone().scopes(["x"]).sign_out(&servers.url()).await.unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    McpAuth::new().sign_out("no url").await.unwrap();
+}
+
 // Kept tokens are renewed without a person, also those that an earlier process has kept
 #[tokio::test]
 async fn refused_tokens_are_renewed() {

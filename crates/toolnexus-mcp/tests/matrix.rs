@@ -1,13 +1,13 @@
 //! What happens to requests in flight, on every wire.
 //!
-//! | | stdio | HTTP, session | HTTP, no session | legacy SSE |
-//! |---|---|---|---|---|
-//! | cancel | the caller has its error at once; the server a notice with the call's id; the next call comes after the notice and never beside the call | the same, and the POST is given up | as with a session | as stdio |
-//! | timeout | as cancel; the late answer is nobody's | the same, and the POST is given up | as with a session | as stdio |
-//! | peer death | every call fails with the same reason, those that wait and later ones too | a cut exchange fails its call alone, the next one works | as with a session | the end of the one stream fails every call, as on stdio |
-//! | server request | answered while the call holds the only slot | the same; an answer that cannot be sent fails nothing else | as with a session | as with a session |
-//! | notification failure | it takes a slot; on a dead pipe it fails with the peer's reason | it takes the slot until its POST is done or given up, fails alone, and the next call works | as with a session | as with a session |
-//! | queue full | the call over the limit is refused as busy at once, unsent; those that wait get their turn | the same | the same | the same |
+//! | | stdio | HTTP, session | HTTP, no session | legacy SSE | HTTP, modern |
+//! |---|---|---|---|---|---|
+//! | cancel | the caller has its error at once; the server a notice with the call's id; the next call comes after the notice and never beside the call | the same, and the POST is given up | as with a session | as stdio | no notice: the POST that is given up says it all |
+//! | timeout | as cancel; the late answer is nobody's | the same, and the POST is given up | as with a session | as stdio | as cancel |
+//! | peer death | every call fails with the same reason, those that wait and later ones too | a cut exchange fails its call alone, the next one works | as with a session | the end of the one stream fails every call, as on stdio | as with a session |
+//! | server request | answered while the call holds the only slot | the same; an answer that cannot be sent fails nothing else | as with a session | as with a session | there is none; one that comes all the same is answered, the method named in the header |
+//! | notification failure | it takes a slot; on a dead pipe it fails with the peer's reason | it takes the slot until its POST is done or given up, fails alone, and the next call works | as with a session | as with a session | as with a session |
+//! | queue full | the call over the limit is refused as busy at once, unsent; those that wait get their turn | the same | the same | the same | the same |
 //!
 //! Every cell is a test, `<row>::<wire>`; the rules are named at the row. All connections are
 //! serialized, so that a slot is seen to be held.
@@ -41,12 +41,13 @@ enum Wire {
     Session,
     Sessionless,
     Sse,
+    Modern,
 }
 
 impl Wire {
     /// One exchange a request, its answer in the response.
     fn is_streamable(self) -> bool {
-        matches!(self, Wire::Session | Wire::Sessionless)
+        matches!(self, Wire::Session | Wire::Sessionless | Wire::Modern)
     }
 }
 
@@ -74,6 +75,11 @@ macro_rules! cells {
             #[tokio::test]
             async fn legacy_sse() {
                 super::$row(Wire::Sse).await;
+            }
+
+            #[tokio::test]
+            async fn http_modern() {
+                super::$row(Wire::Modern).await;
             }
         }
     )*};
@@ -114,7 +120,9 @@ impl Peer {
             .tool(FixtureTool::asks("ping", "ping", json!({})))
             .tool(FixtureTool::asks("roots", "roots/list", json!({})))
             .tool(FixtureTool::scripted("crash", [Step::Exit { code: 7 }]));
-        let more = with(json!({"concurrency": "serialized"}), more);
+        let fixture = if wire == Wire::Modern { fixture.modern() } else { fixture };
+        let era = if wire == Wire::Modern { "modern" } else { "legacy" };
+        let more = with(json!({"concurrency": "serialized", "era": era}), more);
         let (entry, notes, folder) = if wire == Wire::Stdio {
             let (fixture, ledger, folder) = noted(fixture);
             (stdio(&fixture, more), Notes::Ledger(ledger), Some(folder))
@@ -230,8 +238,14 @@ async fn one_after_the_other(peer: &Peer, wire: Wire) {
     }
     let order = peer.order();
     let first = order[0].1.clone();
-    assert_eq!(order[..2], [("call".to_owned(), first.clone()), ("cancel".to_owned(), first.clone())]);
-    assert_eq!((order[2].0.as_str(), order[2].1 != first), ("call", true), "{order:?}");
+    let next = if wire == Wire::Modern {
+        assert_eq!((order.len(), order[0].0.as_str()), (2, "call"), "{order:?}");
+        1
+    } else {
+        assert_eq!(order[..2], [("call".to_owned(), first.clone()), ("cancel".to_owned(), first.clone())]);
+        2
+    };
+    assert_eq!((order[next].0.as_str(), order[next].1 != first), ("call", true), "{order:?}");
     assert_eq!(peer.peak().await, 1);
 }
 
@@ -317,6 +331,11 @@ async fn server_request(wire: Wire) {
     assert_eq!(peer.output("ping").await, r#"{"result":{}}"#);
     let refused = r#"{"error":{"code":-32601,"message":"Method not found"}}"#;
     assert_eq!(peer.output("roots").await, refused);
+    if wire == Wire::Modern {
+        let answers = peer.http().requests().into_iter().filter(|request| request.rpc_method().is_none());
+        let named: Vec<_> = answers.map(|answer| answer.header("mcp-method").map(str::to_owned)).collect();
+        assert_eq!(named, [Some("ping".to_owned()), Some("roots/list".to_owned())]);
+    }
     assert_eq!(peer.peak().await, 1);
     peer.source.close().await;
 }
@@ -385,7 +404,9 @@ async fn notification_in_flight(wire: Wire) {
     };
     let methods: Vec<&str> = order.iter().filter_map(|message| message["method"].as_str()).collect();
     let sent = methods.iter().position(|method| *method == "tools/call").unwrap();
-    assert_eq!(methods[sent..], ["tools/call", "notifications/cancelled", "notifications/x", "tools/call"]);
+    let notice = (wire != Wire::Modern).then_some("notifications/cancelled");
+    let expected = [Some("tools/call"), notice, Some("notifications/x"), Some("tools/call")];
+    assert_eq!(methods[sent..], expected.into_iter().flatten().collect::<Vec<_>>());
     peer.source.close().await;
 }
 

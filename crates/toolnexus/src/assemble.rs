@@ -60,6 +60,7 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
         cancel.run_until_cancelled(load_skills(&options)),
     );
     let servers = servers?;
+    let followed = servers.clone();
     let Some(skills) = skills else {
         if let Some(servers) = servers {
             servers.close().await;
@@ -94,7 +95,22 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     if mcp_server.is_some() {
         parts.sources.push(Arc::new(ServeSections { mcp_server }));
     }
-    Ok(Toolkit::from_parts(parts))
+    let toolkit = Toolkit::from_parts(parts);
+    if let Some(servers) = followed {
+        follow(&servers, &toolkit, options.disable_tools);
+    }
+    Ok(toolkit)
+}
+
+/// Keeps the toolkit's tools those that its servers have. The servers do not keep the toolkit alive.
+fn follow(servers: &McpSource, toolkit: &Toolkit, disabled: Vec<String>) {
+    let toolkit = toolkit.downgrade();
+    servers.on_tools_change(move |change| {
+        if let Some(toolkit) = toolkit.upgrade() {
+            let tools = change.tools.iter().filter(|tool| !disabled.contains(&tool.name));
+            toolkit.replace_server_tools(&change.server, tools.cloned());
+        }
+    });
 }
 
 fn check_relay_names(extra_tools: &[Tool]) -> Result<(), Error> {

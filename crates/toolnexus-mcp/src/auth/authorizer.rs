@@ -7,6 +7,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 use rmcp::model::RequestId;
 use tokio::sync::Mutex as AsyncMutex;
+use toolnexus_core::BoxError;
 use tracing::{debug, warn};
 use url::Url;
 
@@ -79,16 +80,13 @@ impl Gate {
             debug!("[toolnexus] server \"{}\" has an authorization header: auth is not used", config.name);
             return Ok(None);
         }
-        let mut resource = Url::parse(config.url.as_deref().unwrap_or_default())
-            .map_err(|_| Fault::with_detail(McpFailureKind::Config, "url is not an http or https url"))?;
-        let _ = (resource.set_username(""), resource.set_password(None));
-        resource.set_query(None);
-        resource.set_fragment(None);
+        let resource = resource(config.url.as_deref().unwrap_or_default())
+            .ok_or_else(|| Fault::with_detail(McpFailureKind::Config, "url is not an http or https url"))?;
         if !is_secure(&resource) {
             return Err(Fault::with_detail(McpFailureKind::Config, Problem::Insecure.to_string()));
         }
         let limit = Duration::from_millis(config.timeout_ms).min(REQUEST_LIMIT);
-        let http = OAuthHttp::new(limit);
+        let http = OAuthHttp::new(&resource, limit);
         let authorizer = auth.authorizer(resource.as_str(), |settings, store| Authorizer {
             server: config.name.clone(),
             resource: resource.clone(),
@@ -121,7 +119,7 @@ impl Gate {
             let status = challenge.status;
             let result = {
                 let _held = self.hold(call);
-                self.answer(&challenge, tokens.as_ref(), &mut tried).await
+                Box::pin(self.answer(&challenge, tokens.as_ref(), &mut tried)).await
             };
             result.map_err(|problem| problem.fault(status))?;
         }
@@ -137,7 +135,7 @@ impl Gate {
 
     /// Stops the clocks that the time of a sign-in does not count on.
     fn hold(&self, call: Option<&RequestId>) -> (UnderWay, Option<Question>) {
-        (self.asking.begin(), call.and_then(|id| self.calls.question(Some(id.clone()))))
+        (self.asking.begin(), call.map(|id| self.calls.hold(id.clone())))
     }
 
     /// The tokens to send a request with, renewed when their time has come.
@@ -203,7 +201,25 @@ impl Gate {
     }
 }
 
+/// What a server is called where tokens are asked for and kept: its URL without what may be secret.
+pub(super) fn resource(url: &str) -> Option<Url> {
+    let mut resource = Url::parse(url).ok()?;
+    resource.set_username("").ok()?;
+    resource.set_password(None).ok()?;
+    resource.set_query(None);
+    resource.set_fragment(None);
+    Some(resource)
+}
+
 impl Authorizer {
+    /// Forgets tokens and client, here and where they are kept.
+    pub(super) async fn forget(&self) -> Result<(), BoxError> {
+        let mut turn = self.turn.lock().await;
+        *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        turn.record = None;
+        self.store.clear(self.resource.as_str()).await
+    }
+
     fn current(&self) -> Option<Tokens> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -259,7 +275,9 @@ impl Authorizer {
             }
         }
         let Some(mut record) = turn.record.clone() else { return Ok(false) };
-        let Some(tokens) = self.flow().renew(&mut turn.found, &record).await? else { return Ok(false) };
+        let Some(tokens) = Box::pin(self.flow().renew(&mut turn.found, &record)).await? else {
+            return Ok(false);
+        };
         debug!("[toolnexus] MCP server \"{}\": tokens renewed", self.server);
         record.tokens = Some(tokens);
         self.keep(turn, record).await;
@@ -269,7 +287,7 @@ impl Authorizer {
     async fn sign_in(&self, turn: &mut Turn, challenge: &Challenge) -> Result<(), Problem> {
         let record = turn.record.clone().unwrap_or_default();
         let flow = self.flow();
-        let signing_in = flow.sign_in(record, challenge);
+        let signing_in = Box::pin(flow.sign_in(record, challenge));
         let result = tokio::time::timeout(self.settings.sign_in_limit, signing_in).await;
         match result.unwrap_or(Err(Problem::TooLong)) {
             Ok((record, found)) => {

@@ -13,7 +13,7 @@ use url::{Url, form_urlencoded};
 
 use super::assertion::SigningKey;
 use super::challenge::{Challenge, join};
-use super::http::{OAuthHttp, is_secure};
+use super::http::OAuthHttp;
 use super::problem::Problem;
 use super::record::{Client, Record, Tokens, now};
 use super::settings::{Grant, Settings};
@@ -37,7 +37,7 @@ pub(super) struct Found {
 
 /// Runs a part of rmcp's. It logs codes and whatever a token endpoint answers beside the tokens.
 async fn quiet<T>(work: impl Future<Output = T>) -> T {
-    work.with_subscriber(tracing::Dispatch::none()).await
+    Box::pin(work).with_subscriber(tracing::Dispatch::none()).await
 }
 
 impl Flow<'_> {
@@ -73,7 +73,8 @@ impl Flow<'_> {
                     _ => Problem::Unusable,
                 })?
                 .metadata;
-            let usable = |address: &str| Url::parse(address).is_ok_and(|address| is_secure(&address));
+            let usable =
+                |address: &str| Url::parse(address).is_ok_and(|address| self.http.may_reach(&address));
             if !usable(&metadata.authorization_endpoint) || !usable(&metadata.token_endpoint) {
                 return Err(Problem::Unusable);
             }

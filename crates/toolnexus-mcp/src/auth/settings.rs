@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use secrecy::SecretString;
+use toolnexus_core::BoxError;
 
 use super::assertion::SigningKey;
-use super::authorizer::Authorizer;
+use super::authorizer::{Authorizer, resource};
 use super::sign_in::McpSignIn;
 use super::store::{InMemoryTokenStore, McpTokenStore};
 use crate::config::McpServerConfig;
@@ -188,6 +189,21 @@ impl McpAuth {
         self.with(|settings| settings.max_step_ups = times)
     }
 
+    /// Forgets what is kept for the server at `url`, so that the next request there needs a new
+    /// sign-in. The authorization server is not told.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn sign_out(&self, url: &str) -> Result<(), BoxError> {
+        let Some(resource) = resource(url) else { return Ok(()) };
+        let known = self.lock().get(resource.as_str()).cloned();
+        match (known, &self.settings.store) {
+            (Some(authorizer), _) => authorizer.forget().await,
+            (None, Some(store)) => store.clear(resource.as_str()).await,
+            (None, None) => Ok(()),
+        }
+    }
+
     /// Changed settings have sign-ins of their own.
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
@@ -200,13 +216,17 @@ impl McpAuth {
         url: &str,
         make: impl FnOnce(Arc<Settings>, Arc<dyn McpTokenStore>) -> Authorizer,
     ) -> Arc<Authorizer> {
-        let mut by_url = self.sessions.by_url.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_url = self.lock();
         let entry = by_url.entry(url.to_owned()).or_insert_with(|| {
             let store = self.settings.store.clone();
             let store = store.unwrap_or_else(|| Arc::clone(&self.sessions.store) as Arc<dyn McpTokenStore>);
             Arc::new(make(Arc::clone(&self.settings), store))
         });
         Arc::clone(entry)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Authorizer>>> {
+        self.sessions.by_url.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -113,7 +113,8 @@ impl HttpClient {
         call: Option<&RequestId>,
     ) -> Result<reqwest::Response, Fault> {
         match &self.0.gate {
-            Some(gate) => gate.send(request, call).await,
+            // In a box: what a sign-in takes would take room in every request.
+            Some(gate) => Box::pin(gate.send(request, call)).await,
             None => request.send().await.map_err(|error| fault_of(&error)),
         }
     }
@@ -148,7 +149,8 @@ impl HttpClient {
         let ends_handshake = matches!(&message, ClientJsonRpcMessage::Notification(notification)
             if matches!(notification.notification, ClientNotification::InitializedNotification(_)));
         let limit = matches!(message, ClientJsonRpcMessage::Notification(_)).then_some(self.0.limit);
-        let exchange = self.exchange(uri, message, session, added);
+        // On the heap: rmcp's worker keeps several of these in its own future.
+        let exchange = Box::pin(self.exchange(uri, message, session, added));
         let answer = self.guarded(async {
             match limit {
                 None => exchange.await,
@@ -390,7 +392,7 @@ impl StreamableHttpClient for HttpClient {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, Error> {
         let resumes = last_event_id.is_some();
-        let stream = self.guarded(self.get(uri, session_id, last_event_id, custom_headers)).await;
+        let stream = self.guarded(Box::pin(self.get(uri, session_id, last_event_id, custom_headers))).await;
         // rmcp begins the standing stream without an event id.
         if !resumes {
             self.0.link.standing_stream(&stream);

@@ -15,6 +15,7 @@ use crate::config::McpServerConfig;
 use crate::connect::{Greeting, Opening};
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
+use crate::lifecycle::McpState;
 use crate::live::Wire;
 use crate::load::list_and_keep;
 use crate::open::OpenRequests;
@@ -28,6 +29,7 @@ use crate::stdio::Down;
 struct ForeignTransport<T> {
     inner: T,
     open: OpenRequests,
+    calls: Arc<CallsInFlight>,
     down: Down,
     cut: CancellationToken,
     _token: TaskTrackerToken,
@@ -52,6 +54,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ForeignTransport<T> {
             };
             let Some(message) = received else {
                 let _ = self.down.set(Fault::with_detail(McpFailureKind::PeerEof, "transport closed"));
+                self.calls.end();
                 break;
             };
             // Back to the text it was read from, or nearly: what comes next reads each result by the
@@ -105,6 +108,7 @@ impl McpConnection {
         let foreign = ForeignTransport {
             inner: transport,
             open: OpenRequests::new(Arc::clone(&calls)),
+            calls: Arc::clone(&calls),
             down: Arc::clone(&down),
             cut: cut.clone(),
             _token: tasks.token(),
@@ -121,9 +125,10 @@ impl McpConnection {
             Ok(live) => {
                 let slot = Slot::empty(&config, SpendGate::new(&config, opts.reserve.clone()), None);
                 slot.replace(live);
-                list_and_keep(Arc::new(slot)).await
+                slot.set_state(McpState::Running, None);
+                list_and_keep(slot).await
             }
-            Err(ungreeted) => McpConnection::unreached(ungreeted.unreached(&config)),
+            Err(ungreeted) => McpConnection::unreached(ungreeted.unreached(&config), None),
         }
     }
 }

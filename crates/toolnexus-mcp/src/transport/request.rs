@@ -127,6 +127,8 @@ impl McpConnection {
         let slot = self.slot().ok_or(SeamError::NotConnected)?;
         match slot.live() {
             Ok(_) => Ok(slot),
+            // It is started by what is sent.
+            Err(Vacant::NotConnected) if slot.config.lazy => Ok(slot),
             Err(Vacant::NotConnected) => Err(SeamError::NotConnected),
             Err(Vacant::Closed) => Err(SeamError::Closed),
         }
@@ -136,7 +138,8 @@ impl McpConnection {
     fn param_headers(&self, request: &McpRequest) -> Option<crate::param_headers::ParamHeaders> {
         let called = request.tool()?;
         let is_called = |origin: &toolnexus_core::ToolOrigin| origin.remote_name == called;
-        let tool = self.tools().iter().find(|tool| tool.origin.as_ref().is_some_and(is_called))?;
+        let tools = self.tools();
+        let tool = tools.iter().find(|tool| tool.origin.as_ref().is_some_and(is_called))?;
         let none = Map::new();
         let arguments = request.params.as_ref()?.get("arguments").and_then(Value::as_object);
         ParamMarks::of(&tool.input_schema).ok()?.headers(arguments.unwrap_or(&none))
