@@ -9,6 +9,7 @@
 
 #[path = "support/profile.rs"]
 mod profile;
+mod support;
 
 use std::sync::{Arc, Mutex};
 
@@ -374,4 +375,19 @@ fn a_documents_section_is_a_profile() {
         let error: McpServeError = read(odd).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
+}
+
+// A span for each call, named as OpenTelemetry has it, without payloads.
+#[tokio::test]
+async fn calls_are_traced() {
+    let fails = Tool::new("fails", |_args, _context| async { Err::<(), _>("s3cret") });
+    let profile = served([echo(), fails]);
+    let (spans, _listening) = support::Spans::listen();
+    ask(&profile, "tools/call", json!({"name": "echo", "arguments": {"text": "s3cret"}})).await;
+    ask(&profile, "tools/call", json!({"name": "fails"})).await;
+    let seen = spans.named("mcp.call");
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert!(seen[0]["gen_ai.tool.name"].contains("echo") && !seen[0].contains_key("error.type"), "{seen:?}");
+    assert!(seen[1]["error.type"].contains("tool_error"), "{seen:?}");
+    assert!(!format!("{seen:?}").contains("s3cret"), "{seen:?}");
 }

@@ -30,7 +30,8 @@
 //! * [`mcp`], [`skills`] and [`builtins`] are the sources, each usable alone.
 //! * `acp`, with the feature of that name, makes a model of an agent that speaks the Agent Client
 //!   Protocol.
-//! * [`Toolkit::serve`] lends a toolkit to other programs; [`serve`] has its options.
+//! * [`Toolkit::serve`] lends a toolkit to other programs, [`mcp_handler`] does so within your own HTTP
+//!   stack; [`serve`] has their options.
 //! * [`content`] puts images, files and audio into a prompt or a tool's result.
 //! * [`adapters`] writes the tool array of each provider, for a loop of your own.
 //! * A tool that needs a person returns [`pending`]; `wait_for` answers it.

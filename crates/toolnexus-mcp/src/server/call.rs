@@ -5,6 +5,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use toolnexus_core::{BoxFuture, Reports, Tool, ToolContext, ToolReport, ToolResult, report_channel};
 
 use futures::StreamExt as _;
+use tracing::{Span, field};
 
 use super::message::RpcError;
 
@@ -109,6 +110,17 @@ impl Running {
         self.tool = None;
         self.reports = None;
     }
+}
+
+/// The span of a call that is served, named and described as OpenTelemetry has it; no payloads.
+pub(crate) fn span(tool: &str) -> Span {
+    tracing::info_span!(
+        "mcp.call",
+        "otel.kind" = "server",
+        "mcp.method.name" = "tools/call",
+        "gen_ai.tool.name" = tool,
+        "error.type" = field::Empty,
+    )
 }
 
 /// What `tools/call` asks for.

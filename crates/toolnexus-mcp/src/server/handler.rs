@@ -199,7 +199,8 @@ impl McpHandler {
 
     /// Ends all sessions, streams and calls; requests that come later are answered with 503.
     ///
-    /// Idempotent. Returns when every call has ended, after five seconds at the latest.
+    /// Idempotent. Returns when every call has ended, after five seconds at the latest. Call it before a
+    /// graceful shutdown of the host's own server, which would wait for streams that stay open.
     pub async fn close(&self) {
         self.owner.0.shut_down();
         let _ = tokio::time::timeout(CLOSE_LIMIT, self.owner.0.tasks.wait()).await;

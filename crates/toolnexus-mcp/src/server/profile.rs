@@ -16,9 +16,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use toolnexus_core::{Tool, ToolContext, ToolResult, Toolkit};
+use tracing::{Instrument as _, Span};
 
 use self::note::CallNote;
-use super::call::{CallParams, NOT_AN_OBJECT, Progress, Running, cancelled};
+use super::call::{CallEvent, CallParams, NOT_AN_OBJECT, Progress, Running, cancelled, span};
 use super::describe::{Detail, ToolEntry};
 use super::message::{
     Incoming, Request, RequestId, RpcError, Unreadable, answer_body, error_body, result_body,
@@ -80,6 +81,7 @@ struct Begun {
     id: RequestId,
     progress: Option<Progress>,
     note: CallNote,
+    span: Span,
 }
 
 /// What can be told to a client beside answers.
@@ -180,15 +182,31 @@ impl Call {
         let Call { id, tool, arguments, token, meta, note } = self;
         let key = meta.as_ref().and_then(|meta| meta.get(IDEMPOTENCY_KEY)).and_then(Value::as_str);
         context.idempotency_key = key.map(str::to_owned);
+        let span = span(&tool.name);
         let running = Running::start(&tool, arguments, context, listens);
-        Begun { running, id, progress: token.map(Progress::new), note }
+        Begun { running, id, progress: token.map(Progress::new), note, span }
     }
 }
 
-/// The answer to a call. `None`: this server has ended it.
-fn call_answer(id: &RequestId, result: Option<&ToolResult>) -> Bytes {
-    let answer = result.map(|result| CallResult(result, Structured::Left)).ok_or_else(cancelled);
-    answer_body(id, &answer)
+impl Begun {
+    /// What happens next. A dropped future of this loses nothing.
+    async fn next(&mut self) -> CallEvent {
+        let event = self.running.next().instrument(self.span.clone()).await;
+        if let CallEvent::Ended(ToolResult { is_error: true, .. }) = &event {
+            self.span.record("error.type", "tool_error");
+        }
+        event
+    }
+
+    /// The answer to the call, of which the host is told. `None`: this server has ended it.
+    fn end(self, result: Option<ToolResult>) -> Bytes {
+        let answer = result.as_ref().map(|result| CallResult(result, Structured::Left)).ok_or_else(cancelled);
+        let answer = answer_body(&self.id, &answer);
+        if let Some(result) = result {
+            self.note.ended(result.is_error);
+        }
+        answer
+    }
 }
 
 impl std::fmt::Debug for McpProfile {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use toolnexus_core::{Tool, ToolContext, ToolReport, ToolResult, report_channel};
+use toolnexus_core::{LogLevel, Tool, ToolContext, ToolReport, ToolResult, report_channel};
 use tracing::Instrument as _;
 
 use super::Shared;
@@ -17,7 +17,7 @@ use super::hooks::{McpCallContext, McpCallDecision, McpCallEvent, McpDecision, M
 use super::outlet::Outlet;
 use super::polling::CallStream;
 use super::session::Session;
-use crate::server::call::{CallParams, NOT_AN_OBJECT, Progress, Running};
+use crate::server::call::{CallParams, NOT_AN_OBJECT, Progress, Running, span};
 use crate::server::message::{RequestId, RpcError, answer_body, error_body, notification_body};
 use crate::server::result::{CallResult, Structured};
 
@@ -76,13 +76,7 @@ impl Call {
                 refused
             }
             None => {
-                let span = tracing::info_span!(
-                    "mcp.call",
-                    "otel.kind" = "server",
-                    "mcp.method.name" = "tools/call",
-                    "gen_ai.tool.name" = tool.name,
-                    "error.type" = tracing::field::Empty,
-                );
+                let span = span(&tool.name);
                 let result = self.execute(&tool, arguments).instrument(span.clone()).await;
                 if result.is_error {
                     span.record("error.type", "tool_error");
@@ -208,14 +202,21 @@ impl Call {
                     self.outlet.say(notification_body("notifications/progress", Some(&notice)));
                 }
             }
-            ToolReport::Log { level, message, .. } => {
-                let wanted = self.session.as_ref().and_then(|session| session.level());
-                if wanted.is_some_and(|wanted| level >= wanted) {
-                    let line = serde_json::json!({"level": level, "logger": tool, "data": message});
-                    self.outlet.say(notification_body("notifications/message", Some(&line)));
+            ToolReport::Log { level, message, dropped } => {
+                if dropped > 0 {
+                    self.log(tool, LogLevel::Warning, &format!("{dropped} lines were dropped here"));
                 }
+                self.log(tool, level, &message);
             }
             _ => {}
+        }
+    }
+
+    fn log(&self, tool: &str, level: LogLevel, line: &str) {
+        let wanted = self.session.as_ref().and_then(|session| session.level());
+        if wanted.is_some_and(|wanted| level >= wanted) {
+            let line = serde_json::json!({"level": level, "logger": tool, "data": line});
+            self.outlet.say(notification_body("notifications/message", Some(&line)));
         }
     }
 

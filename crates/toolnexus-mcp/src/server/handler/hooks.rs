@@ -73,7 +73,6 @@ pub type CompleteHook = McpHookWith<McpCompletionRequest, McpCompletion>;
 ///
 /// A tool reads the same through [`mcp_identity`](crate::server::mcp_identity) and its siblings.
 #[derive(Clone, Default)]
-#[non_exhaustive]
 pub struct McpCallContext {
     /// Who sent the request, as `authenticate` said.
     pub identity: Option<Identity>,
@@ -165,7 +164,6 @@ impl std::fmt::Display for McpCallDecision {
 
 /// One call of a tool has ended.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct McpCallEvent {
     /// The tool.
     pub name: String,
@@ -189,7 +187,6 @@ pub struct McpCallEvent {
 
 /// What a client asks to be completed: one argument of a prompt or a resource template.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct McpCompletionRequest {
     /// Whose argument it is.
     pub reference: McpCompletionReference,

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Identity, ToolContext, ToolReport};
 
-use super::{Begun, McpProfile, Outcome, Reach, call_answer};
+use super::{Begun, McpProfile, Outcome, Reach};
 use crate::server::body::McpBody;
 use crate::server::call::CallEvent;
 use crate::server::handler::McpCallContext;
@@ -49,17 +49,18 @@ impl McpProfile {
             McpCallContext { identity, request: Some(head), session_id: None, meta: call.meta.clone() };
         let mut context = ToolContext { cancel, ..Default::default() };
         context.extensions.insert(about);
-        let call = call.begin(context, streams);
+        let mut call = call.begin(context, streams);
         if streams {
             return events(call);
         }
-        let Begun { running, id, note, .. } = call;
-        let result = running.end().await;
-        let answer = call_answer(&id, result.as_ref());
-        if let Some(result) = result {
-            note.ended(result.is_error);
-        }
-        json(answer)
+        let result = loop {
+            match call.next().await {
+                CallEvent::Report(_) => {}
+                CallEvent::Ended(result) => break Some(result),
+                CallEvent::Cancelled => break None,
+            }
+        };
+        json(call.end(result))
     }
 }
 
@@ -90,7 +91,7 @@ fn told(call: Begun) -> impl Stream<Item = Bytes> + Send {
         loop {
             // A comment now and then keeps what lies in between from giving the connection up, and
             // shows when nobody is there any more.
-            let Ok(event) = timeout(KEEP_ALIVE, call.running.next()).await else {
+            let Ok(event) = timeout(KEEP_ALIVE, call.next()).await else {
                 return Some((keep_alive(), Some(call)));
             };
             let result = match event {
@@ -101,11 +102,7 @@ fn told(call: Begun) -> impl Stream<Item = Bytes> + Send {
                 CallEvent::Ended(result) => Some(result),
                 CallEvent::Cancelled => None,
             };
-            let answer = Event::data(call_answer(&call.id, result.as_ref())).encode();
-            if let Some(result) = result {
-                call.note.ended(result.is_error);
-            }
-            return Some((answer, None));
+            return Some((Event::data(call.end(result)).encode(), None));
         }
     })
 }

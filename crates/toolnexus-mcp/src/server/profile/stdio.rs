@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::{LogLevel, ToolContext, ToolReport, Toolkit, WaitFor};
 
 use self::questions::Questions;
-use super::{Begun, McpProfile, McpServeConfig, Outcome, Reach, call_answer};
+use super::{Begun, McpProfile, McpServeConfig, Outcome, Reach};
 use crate::server::call::CallEvent;
 use crate::server::handler::{McpCallContext, ask_for_tools, elicits};
 use crate::server::message::{
@@ -255,12 +255,12 @@ impl Calls {
 }
 
 /// Runs one call to its end.
-async fn carry_out(call: Begun, client: Client) {
-    let Begun { mut running, id, mut progress, note } = call;
+async fn carry_out(mut call: Begun, client: Client) {
     let result = loop {
-        match running.next().await {
+        match call.next().await {
             CallEvent::Report(ToolReport::Progress { progress: done, total, message }) => {
-                let params = progress.as_mut().and_then(|told| told.notice(done, total, message.as_deref()));
+                let params =
+                    call.progress.as_mut().and_then(|told| told.notice(done, total, message.as_deref()));
                 if let Some(params) = params {
                     client.tell(notification_body("notifications/progress", Some(&params)));
                 }
@@ -275,10 +275,7 @@ async fn carry_out(call: Begun, client: Client) {
             CallEvent::Cancelled => return,
         }
     };
-    let answer = call_answer(&id, Some(&result));
-    note.ended(result.is_error);
-    drop(result);
-    client.answer(answer).await;
+    client.answer(call.end(Some(result))).await;
 }
 
 /// Writes lines until nobody sends any more.
