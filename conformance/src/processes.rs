@@ -40,6 +40,15 @@ pub fn with_variable(name: &str, value: &str) -> BTreeSet<u32> {
         .collect()
 }
 
+/// Whether a process is the one that toolnexus runs beside its children, to end them should it be killed;
+/// or was it: an ended shell that waits to be reaped has no arguments any more to tell it by.
+pub fn is_guardian(pid: u32) -> bool {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    command.split(|byte| *byte == 0).any(|argument| argument == b"toolnexus-guardian")
+        || (command.is_empty() && stat().contains("(sh) Z"))
+}
+
 /// Waits until `condition` holds, at most for `limit`; tells whether it does.
 pub async fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = tokio::time::Instant::now() + limit;
