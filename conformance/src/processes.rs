@@ -41,12 +41,13 @@ pub fn with_variable(name: &str, value: &str) -> BTreeSet<u32> {
 }
 
 /// Whether a process is the one that toolnexus runs beside its children, to end them should it be killed;
-/// or was it: an ended shell that waits to be reaped has no arguments any more to tell it by.
+/// or was it: a shell that ends has no arguments any more to tell it by, and may be gone at the next look.
 pub fn is_guardian(pid: u32) -> bool {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    command.split(|byte| *byte == 0).any(|argument| argument == b"toolnexus-guardian")
-        || (command.is_empty() && stat().contains("(sh) Z"))
+    if !command.is_empty() {
+        return command.split(|byte| *byte == 0).any(|argument| argument == b"toolnexus-guardian");
+    }
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains("(sh)"))
 }
 
 /// Waits until `condition` holds, at most for `limit`; tells whether it does.
