@@ -458,6 +458,22 @@ async fn a_call_is_cancelled_by_its_client() {
     assert!(waited.iter().all(|event| event.err.as_deref() == Some("cancelled") && event.is_error));
 }
 
+// RUN-22: the other end of what a call of this library carries
+#[tokio::test]
+async fn an_idempotency_key_reaches_the_tool() {
+    let key = tool("key", |_args, context| async move { Ok(format!("{:?}", context.idempotency_key)) });
+    let handler = handler([key], McpHandlerOptions::default());
+    let client = Client::in_session(&handler, json!({})).await;
+    for (meta, seen) in [
+        (json!({"toolnexus/idempotencyKey": "run/1/0"}), r#"Some("run/1/0")"#),
+        (json!({"toolnexus/idempotencyKey": 7}), "None"),
+        (json!(null), "None"),
+    ] {
+        let answer = client.ask("tools/call", json!({"name": "key", "_meta": meta})).await;
+        assert_eq!(text(&answer), seen);
+    }
+}
+
 // MCP-165: requests of other kinds are withdrawn as well
 #[tokio::test]
 async fn a_listing_is_cancelled_by_its_client() {

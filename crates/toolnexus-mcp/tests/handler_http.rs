@@ -205,6 +205,34 @@ async fn who_is_not_known_is_told_nothing() {
     assert_eq!(alice.initialize("2025-06-18", json!({})).await["result"]["serverInfo"]["name"], "toolnexus");
 }
 
+// MCP-163: the host's own layer may know already who calls
+#[tokio::test]
+async fn a_layer_in_front_may_have_asked() {
+    let whoami = tool("whoami", |_args, context| async move {
+        Ok(format!("{:?}", toolnexus_mcp::server::mcp_identity(&context).map(|identity| identity.id)))
+    });
+    let handler = handler([whoami], McpHandlerOptions::default());
+    let send = async |client: &Client, who: Option<&str>, message: Value| {
+        let mut request =
+            Request::post("/mcp").body(http_body_util::Full::new(Bytes::from(message.to_string()))).unwrap();
+        *request.headers_mut() = client.headers.clone();
+        if let Some(who) = who {
+            request.extensions_mut().insert(Identity::new(who));
+        }
+        soon(handler.clone().oneshot(request)).await.unwrap()
+    };
+    let hello = || request(0, "initialize", json!({"protocolVersion": "2025-06-18"}));
+    let call = || request(1, "tools/call", json!({"name": "whoami"}));
+    let mut client = Client::new(&handler);
+    let begun = send(&client, Some("alice"), hello()).await;
+    client.headers.insert("mcp-session-id", begun.headers()["mcp-session-id"].clone());
+    let answer = json_of(send(&client, Some("alice"), call()).await).await;
+    assert_eq!(text(&answer), r#"Some("alice")"#);
+    for other in [Some("bob"), None] {
+        assert_eq!(send(&client, other, call()).await.status(), StatusCode::NOT_FOUND);
+    }
+}
+
 // MCP-175, SERVE-73, SERVE-78
 #[tokio::test]
 async fn protocol_revisions_are_those_listed() {

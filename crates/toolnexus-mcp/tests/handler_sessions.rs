@@ -132,6 +132,41 @@ async fn a_host_gives_ids_and_takes_them_back() {
     assert_eq!(ended.lock().unwrap().len(), 1);
 }
 
+// MCP-176: an id that the host gives out a second time is of the second session
+#[tokio::test]
+async fn a_late_end_does_not_hit_the_next_session_of_that_id() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (held, asked) = (Arc::clone(&gate), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&asked);
+    let options = McpHandlerOptions {
+        session_ids: McpSessionIds {
+            generate: Some(Arc::new(|_context| Box::pin(async { Ok("the-only-one".into()) }))),
+            // The first question has to wait.
+            validate: Some(Arc::new(move |_id, _identity| {
+                let (held, first) = (Arc::clone(&held), counted.fetch_add(1, Ordering::SeqCst) == 0);
+                Box::pin(async move {
+                    if first {
+                        held.acquire().await?.forget();
+                    }
+                    Ok(true)
+                })
+            })),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let handler = handler([], options);
+    let client = Client::in_session(&handler, json!({})).await;
+    let late = tokio::spawn(client.begin(Method::DELETE, ""));
+    until("the question", || asked.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(client.raw(Method::DELETE, "").await.status(), StatusCode::NO_CONTENT);
+    let next = Client::in_session(&handler, json!({})).await;
+    gate.add_permits(1);
+    assert_eq!(late.await.unwrap().status(), StatusCode::NOT_FOUND);
+    assert_eq!(handler.session_count(), 1);
+    assert_eq!(ping(&next).await, StatusCode::OK);
+}
+
 // MCP-163: a session id is no credential
 #[tokio::test]
 async fn a_session_is_its_first_callers() {

@@ -168,6 +168,27 @@ async fn a_client_that_reads_late_misses_reports_and_nothing_else() {
     assert_eq!(newest, Some(999));
 }
 
+// MCP-189: what a client that does not read costs is not the client's choice
+#[tokio::test]
+async fn a_large_token_does_not_fill_the_memory() {
+    let chatty = tool("chatty", |_args, context| async move {
+        for step in 0..200 {
+            context.progress(f64::from(step), None, None);
+            tokio::task::yield_now().await;
+        }
+        Ok("done".into())
+    });
+    let handler = handler([chatty], newest());
+    let client = Client::in_session(&handler, json!({})).await;
+    let token = "t".repeat(512 * 1024);
+    let stream = client.stream("chatty", json!({ "progressToken": token })).await;
+    until("its end", || handler.call_count() == 0).await;
+    let mut messages = stream.messages().await;
+    assert_eq!(text(&messages.pop().unwrap()), "done");
+    assert!(messages.len() <= 4, "{}", messages.len());
+    assert_eq!(messages.last().unwrap()["params"]["progress"], 199);
+}
+
 // MCP-179
 #[tokio::test(start_paused = true)]
 async fn silence_is_broken_by_comments() {

@@ -291,6 +291,29 @@ async fn everything_ends_with_the_server() {
     tokio::time::timeout(PATIENCE, token.cancelled()).await.unwrap();
 }
 
+// MCP-160: nor does a tool that cannot be ended hold up the end
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_tool_that_blocks_its_thread_is_left_behind() {
+    let (hold, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(std::sync::Mutex::new(held));
+    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let blocks = tool("blocks", move |_| {
+        let (begun, held) = (begun.clone(), Arc::clone(&held));
+        async move {
+            begun.send(()).unwrap();
+            let _ = held.lock().unwrap().recv();
+            ToolResult::default()
+        }
+    });
+    let mut client = Client::of(served([blocks]));
+    client.call(json!(1), json!({"name": "blocks"})).await;
+    has_begun.recv().await.unwrap();
+    client.cancel.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(20), client.server).await;
+    ended.expect("it has ended").unwrap().unwrap();
+    drop(hold);
+}
+
 // MCP-160: a client that does not read holds up its own calls only, and loses no answer
 #[tokio::test]
 async fn a_client_that_reads_late_gets_every_answer() {
@@ -390,7 +413,8 @@ async fn a_tool_can_ask_the_client() {
         assert_eq!(question["params"], json!({"message": "Which city?", "requestedSchema": schema}));
         // One to nobody's question changes nothing.
         client.say(json!({"jsonrpc": "2.0", "id": 99, "result": accepted})).await;
-        let mut answered = json!({"jsonrpc": "2.0", "id": question["id"]});
+        // Some clients send the number back as text.
+        let mut answered = json!({"jsonrpc": "2.0", "id": question["id"].to_string()});
         answered.as_object_mut().unwrap().extend(reply.as_object().unwrap().clone());
         client.say(answered).await;
         assert_eq!(client.hear().await, answer(json!("c"), output));

@@ -51,7 +51,8 @@ impl ServeHandle {
     }
 
     /// Ends the server: nothing is accepted any more, open requests have a few seconds, calls that run
-    /// then are cancelled. When it returns, within five seconds, nothing is left.
+    /// then are cancelled; those of an `mcp_handler` at once. When it returns, within five seconds,
+    /// nothing is left but tools that block their threads, which nobody can end.
     ///
     /// May be called any number of times, also from several places at once. Nothing happens before it
     /// is awaited.

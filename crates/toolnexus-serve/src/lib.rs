@@ -26,9 +26,11 @@
 //! # Where to look
 //! * `options`: what can be asked for; `sections`: what the toolkit's document asks for.
 //! * `address`, `listener`, `handle`: a port, its connections, and their end.
-//! * `site`: one request, from its head to its answer; `origin`: whose pages may send one.
+//! * `site`: one request, from its head to its answer; `body`: how long its body may take; `origin`: whose
+//!   pages may send one.
 
 mod address;
+mod body;
 mod error;
 mod handle;
 mod listener;

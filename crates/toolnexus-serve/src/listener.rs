@@ -22,7 +22,10 @@ pub(crate) const HEAD_LIMIT: Duration = Duration::from_secs(10);
 const LAST_REQUESTS: Duration = Duration::from_secs(4);
 
 /// How long their answers may take to be written once they were cancelled.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const LAST_ANSWERS: Duration = Duration::from_millis(750);
+
+/// How long connections may take to be dropped: one whose tool blocks its thread cannot be.
+const LAST_CONNECTIONS: Duration = Duration::from_millis(250);
 
 /// How long nothing is accepted after the system had no room for another connection.
 const OUT_OF_ROOM: Duration = Duration::from_millis(100);
@@ -51,7 +54,12 @@ impl Supervisor {
         self.accept(&listener, &mut connections).await;
         drop(listener);
         self.wind_down(&mut connections).await;
-        connections.shutdown().await;
+        if tokio::time::timeout(LAST_CONNECTIONS, connections.shutdown()).await.is_err() {
+            tracing::warn!(
+                "[toolnexus] {} connections are left: their tools block their threads and cannot be ended",
+                connections.len()
+            );
+        }
     }
 
     async fn accept(&self, listener: &TcpListener, connections: &mut JoinSet<()>) {
@@ -88,11 +96,13 @@ impl Supervisor {
         let closed = async {
             tokio::select! {
                 biased;
-                () = self.ending.now.cancelled() => {}
+                // First, so that it begins in any case.
                 () = self.site.close() => {}
+                () = self.ending.now.cancelled() => {}
             }
         };
-        futures::join!(closed, drain(connections, LAST_REQUESTS));
+        let closed = tokio::time::timeout(LAST_REQUESTS, closed);
+        let _ = futures::join!(closed, drain(connections, LAST_REQUESTS));
         self.cancel.cancel();
         drain(connections, LAST_ANSWERS).await;
     }

@@ -24,7 +24,8 @@ pub struct ServeOptions {
     /// what that says, if there is one.
     pub mcp: Option<McpServeConfig>,
     /// An endpoint of your own making at `/mcp`, instead of a profile: with sessions, hooks and event
-    /// streams. Its own options hold for it beside those here. It is closed when the server stops.
+    /// streams. It has a body limit of its own. Without an `authenticate` of its own it takes the identity
+    /// that the one here gives. It is closed when the server stops, which ends its calls at once.
     pub mcp_handler: Option<McpHandler>,
     /// Told of each call of a tool that `mcp` serves, when it has ended.
     pub on_call: Option<OnCall>,
@@ -36,7 +37,7 @@ pub struct ServeOptions {
     /// The origins of web pages that may call, as in `https://app.example.com`, beside those of this
     /// machine and of the bound host; `*` is any. They get the CORS headers that a browser asks for.
     pub allowed_origins: Vec<String>,
-    /// The largest body of a request, in bytes. 0: 4 MiB.
+    /// The largest body of a request to `mcp`, in bytes. 0: 4 MiB.
     pub max_body_bytes: usize,
 }
 

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::FutureExt as _;
@@ -19,10 +18,8 @@ use toolnexus_mcp::server::{
 };
 use tower_service::Service as _;
 
+use crate::body::{BODY_LIMIT, TimedBody};
 use crate::origin::{self, Origins, Standing};
-
-/// How long the body of a request may take to come.
-pub(crate) const BODY_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a listener serves.
 pub(crate) struct Site {
@@ -86,8 +83,15 @@ impl Site {
                             self.ask(profile, head, identity, body, cancel.clone()).await?
                         }
                         McpServer::Handler(handler) => {
-                            let head = Arc::unwrap_or_clone(head);
+                            let mut head = Arc::unwrap_or_clone(head);
+                            if let Some(identity) = identity {
+                                head.extensions.insert(identity);
+                            }
+                            let (body, fate) = TimedBody::new(body);
                             let answer = handler.clone().call(Request::from_parts(head, body)).await;
+                            if fate.has_failed() {
+                                return Err(Unanswered);
+                            }
                             answer.unwrap_or_else(|never| match never {})
                         }
                     },
@@ -239,36 +243,56 @@ mod tests {
     use super::*;
     use futures::stream;
     use http_body_util::{Full, StreamBody};
+    use std::time::Duration;
     use tokio::time::Instant;
     use toolnexus_core::Toolkit;
-    use toolnexus_mcp::server::McpServeConfig;
+    use toolnexus_mcp::server::{McpServeConfig, mcp_handler};
 
-    fn site() -> Site {
+    fn profile() -> McpServer {
+        McpServer::Profile(McpProfile::new(&Toolkit::default(), McpServeConfig::default()))
+    }
+
+    fn handler() -> McpServer {
+        McpServer::Handler(mcp_handler(&Toolkit::default(), Default::default()).unwrap())
+    }
+
+    fn site(mcp: McpServer) -> Site {
         Site {
-            mcp: Some(McpServer::Profile(McpProfile::new(&Toolkit::default(), McpServeConfig::default()))),
+            mcp: Some(mcp),
             origins: Origins::new(&[], None).unwrap(),
             guard: Guard { authenticate: None, challenge: None },
             max_body_bytes: 1000,
         }
     }
 
-    async fn ask<B>(body: B) -> Result<Answer, Unanswered>
+    async fn ask<B>(mcp: McpServer, body: B) -> Result<Answer, Unanswered>
     where
         B: Body<Data: Send, Error: Send> + Send + Unpin + 'static,
     {
-        let request = Request::post("/mcp").body(body).unwrap();
-        site().answer(request, ([127, 0, 0, 1], 1).into(), &CancellationToken::new()).await
+        let request = Request::post("/mcp").header(CONTENT_TYPE, "application/json").body(body).unwrap();
+        site(mcp).answer(request, ([127, 0, 0, 1], 1).into(), &CancellationToken::new()).await
     }
 
     // SERVE-64
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for() {
-        let began = Instant::now();
-        let silent = StreamBody::new(stream::pending::<Result<http_body::Frame<Bytes>, std::io::Error>>());
-        assert!(ask(silent).await.is_err());
-        assert_eq!(began.elapsed(), BODY_LIMIT);
-        let broken = stream::iter([Err::<http_body::Frame<Bytes>, _>(std::io::Error::other("gone"))]);
-        assert!(ask(StreamBody::new(broken)).await.is_err());
-        assert_eq!(ask(Full::new(Bytes::from_static(b"{}"))).await.unwrap().status(), 200);
+        for (mcp, status) in [(profile as fn() -> McpServer, 200), (handler, 400)] {
+            let began = Instant::now();
+            let silent =
+                StreamBody::new(stream::pending::<Result<http_body::Frame<Bytes>, std::io::Error>>());
+            assert!(ask(mcp(), silent).await.is_err());
+            assert_eq!(began.elapsed(), BODY_LIMIT);
+            // Nor one of which a little comes now and then.
+            let began = Instant::now();
+            let slow = stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_secs(7)).await;
+                Some((Ok::<_, std::io::Error>(http_body::Frame::data(Bytes::from_static(b" "))), ()))
+            });
+            assert!(ask(mcp(), StreamBody::new(Box::pin(slow))).await.is_err());
+            assert_eq!(began.elapsed(), BODY_LIMIT);
+            let broken = stream::iter([Err::<http_body::Frame<Bytes>, _>(std::io::Error::other("gone"))]);
+            assert!(ask(mcp(), StreamBody::new(broken)).await.is_err());
+            assert_eq!(ask(mcp(), Full::new(Bytes::from_static(b"{}"))).await.unwrap().status(), status);
+        }
     }
 }

@@ -294,6 +294,52 @@ async fn a_handler_can_take_the_place_of_a_profile() {
     assert!(matches!(error, ServeError::TwoMcpServers), "{error}");
 }
 
+// MCP-163, MCP-164: the listener asks who calls, and the handler's sessions are of those callers
+#[tokio::test]
+async fn a_handler_knows_whom_the_listener_has_let_in() {
+    let whoami = tool("whoami", |context| async move {
+        ToolResult::success(mcp_identity(&context).map_or("nobody".to_owned(), |identity| identity.id))
+    });
+    let toolkit = Toolkit::from_tools([whoami]);
+    let handler = mcp_handler(&toolkit, McpHandlerOptions::default()).unwrap();
+    let by_token: toolnexus_mcp::server::Authenticate = Arc::new(|head| {
+        Box::pin(async move {
+            Ok(Identity::new(head.headers.get("authorization").ok_or("no token")?.to_str().unwrap()))
+        })
+    });
+    let options = ServeOptions {
+        mcp_handler: Some(handler),
+        authenticate: Some(Arc::clone(&by_token)),
+        ..Default::default()
+    };
+    let server = toolkit.serve("127.0.0.1:0", options).await.unwrap();
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+    assert_eq!(post(&server, &[], hello).await.status, 401);
+    let reply = post(&server, &[("authorization", "alice")], hello).await;
+    let session = reply.header("mcp-session-id").unwrap();
+    let alice = [("authorization", "alice"), ("mcp-session-id", session)];
+    assert_eq!(post(&server, &alice, &call("whoami", json!({}))).await.json(), said("alice"));
+    // The id of a session is no credential.
+    let thief = [("authorization", "mallory"), ("mcp-session-id", session)];
+    assert_eq!(post(&server, &thief, &call("whoami", json!({}))).await.status, 404);
+    assert_eq!(send(&server, "DELETE /mcp", &thief, "").await.status, 404);
+
+    // A handler that asks by itself is not told.
+    let own = McpHandlerOptions {
+        authenticate: Some(Arc::new(|_head| Box::pin(async { Ok(Identity::new("own")) }))),
+        stateless: true,
+        ..Default::default()
+    };
+    let options = ServeOptions {
+        mcp_handler: Some(mcp_handler(&toolkit, own).unwrap()),
+        authenticate: Some(by_token),
+        ..Default::default()
+    };
+    let server = toolkit.serve("127.0.0.1:0", options).await.unwrap();
+    let reply = post(&server, &[("authorization", "alice")], &call("whoami", json!({}))).await;
+    assert_eq!(reply.json(), said("own"));
+}
+
 // SERVE-9: documentation and a warning, since it may be meant
 #[tokio::test]
 async fn an_open_door_to_the_network_is_said_aloud() {

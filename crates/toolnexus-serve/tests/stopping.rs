@@ -216,6 +216,68 @@ async fn the_server_outlives_its_tools() {
     assert_eq!(post(&server, &[], &call("echo", json!({"text": "hi"}))).await.json(), said("hi"));
 }
 
+/// A tool that blocks its thread until the sender is gone, and says that it has begun.
+fn blocking() -> (Tool, mpsc::UnboundedReceiver<()>, std::sync::mpsc::Sender<()>) {
+    let (begun, has_begun) = mpsc::unbounded_channel();
+    let (hold, held) = std::sync::mpsc::channel();
+    let held = Arc::new(std::sync::Mutex::new(held));
+    let tool = tool("blocks", move |_| {
+        let (begun, held) = (begun.clone(), Arc::clone(&held));
+        async move {
+            begun.send(()).unwrap();
+            let _ = held.lock().unwrap().recv();
+            ToolResult::default()
+        }
+    });
+    (tool, has_begun, hold)
+}
+
+// MCP-159, SERVE-8: nor does a tool that cannot be ended hold up the end
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_tool_that_blocks_its_thread_is_left_behind() {
+    let in_time = Duration::from_secs(20);
+    let (tool, mut begun, hold) = blocking();
+    let server = served([tool], mcp()).await;
+    let _request = begin(&server, &call("blocks", json!({}))).await;
+    soon(begun.recv()).await.unwrap();
+    tokio::time::timeout(in_time, server.stop()).await.expect("the server has ended");
+    assert!(!listens(&server).await);
+    drop(hold);
+
+    let (tool, mut begun, hold) = blocking();
+    let toolkit = Toolkit::from_tools([tool]);
+    let options = McpHandlerOptions { stateless: true, ..Default::default() };
+    let handler = mcp_handler(&toolkit, options).unwrap();
+    let options = ServeOptions { mcp_handler: Some(handler), ..Default::default() };
+    let server = toolkit.serve("127.0.0.1:0", options).await.unwrap();
+    let body = call("blocks", json!({}));
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    let head = "POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length";
+    stream.write_all(format!("{head}: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    soon(begun.recv()).await.unwrap();
+    tokio::time::timeout(in_time, server.stop()).await.expect("the server has ended");
+    drop(hold);
+}
+
+// MCP-179: a handler is closed also when its server is only dropped
+#[tokio::test]
+async fn a_handler_ends_with_the_handle_of_its_server() {
+    let toolkit = Toolkit::from_tools([echo()]);
+    let handler = mcp_handler(&toolkit, McpHandlerOptions::default()).unwrap();
+    let options = ServeOptions { mcp_handler: Some(handler.clone()), ..Default::default() };
+    let server = toolkit.serve("0", options).await.unwrap();
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+    assert_eq!(post(&server, &[], hello).await.status, 200);
+    assert_eq!(handler.session_count(), 1);
+    drop(server);
+    soon(async {
+        while handler.session_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 // MCP-179: the streams of a handler end with the server
 #[tokio::test]
 async fn a_handlers_streams_do_not_hold_up_the_end() {

@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use tracing::{Span, field};
 
 use super::message::RpcError;
+use crate::call::IDEMPOTENCY_KEY;
 
 /// What happens to a running call, in order. After its end nothing more does.
 #[derive(Debug)]
@@ -148,6 +149,11 @@ impl CallParams {
         };
         let meta = params.remove("_meta").filter(|meta| !meta.is_null());
         CallParams { name, arguments, meta }
+    }
+
+    /// What makes the call the same as an earlier one, if the client says so.
+    pub(crate) fn idempotency_key(&self) -> Option<String> {
+        self.meta.as_ref()?.get(IDEMPOTENCY_KEY)?.as_str().map(str::to_owned)
     }
 
     /// What reports of progress are to be marked with, when the client wants any.

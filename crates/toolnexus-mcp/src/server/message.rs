@@ -40,6 +40,14 @@ impl RequestId {
         RequestId::Number(number.to_string())
     }
 
+    /// The id of a request of this server that a client answers: some send the number back as text.
+    pub(crate) fn of_own(self) -> Self {
+        match self {
+            RequestId::Text(text) => RequestId::Number(text),
+            number => number,
+        }
+    }
+
     /// The id that some JSON is: a string or a number.
     pub(crate) fn of_json(raw: &RawValue) -> Option<Self> {
         match raw.get().as_bytes().first()? {
@@ -221,7 +229,9 @@ impl Envelope<'_> {
             Some(Some(Value::Object(params))) => Ok(params),
             Some(Some(_)) => Err("params must be an object"),
             // JSON all the same, so this is not a body that cannot be parsed.
-            Some(None) => Err("params are nested too deeply, or hold a number out of range"),
+            Some(None) => {
+                Err("params are nested too deeply, or hold a number out of range or text that is not Unicode")
+            }
         };
         match (id, params) {
             (None, params) => {
@@ -508,8 +518,13 @@ mod tests {
         }
         let deep =
             format!(r#"{{"id":1,"method":"m","params":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
-        let message = "params are nested too deeply, or hold a number out of range";
+        let message =
+            "params are nested too deeply, or hold a number out of range or text that is not Unicode";
         assert_eq!(refused(&deep), refusal("1", INVALID_PARAMS, message));
+        for params in [r#"{"a":1e999}"#, r#"{"a":"\ud800"}"#, r#"{"\udc00\ud800":1}"#] {
+            let body = format!(r#"{{"id":1,"method":"m","params":{params}}}"#);
+            assert_eq!(refused(&body), refusal("1", INVALID_PARAMS, message), "{body}");
+        }
     }
 
     // MCP-155

@@ -25,7 +25,6 @@ use super::message::{
     Incoming, Request, RequestId, RpcError, Unreadable, answer_body, error_body, result_body,
 };
 use super::result::{CallResult, Structured};
-use crate::call::IDEMPOTENCY_KEY;
 
 pub use config::{McpServeConfig, exposed_tools};
 pub use note::{OnCall, OnCallEvent};
@@ -71,6 +70,8 @@ struct Call {
     arguments: Map<String, Value>,
     /// What the client wants reports of progress to be marked with.
     token: Option<Value>,
+    /// The client's name for the call, by which a repeated one is known.
+    key: Option<String>,
     meta: Option<Value>,
     note: CallNote,
 }
@@ -159,6 +160,7 @@ impl McpProfile {
     fn call(&self, id: RequestId, params: Map<String, Value>) -> Outcome {
         let params = CallParams::of(params);
         let token = params.progress_token().cloned();
+        let key = params.idempotency_key();
         let CallParams { name, arguments, meta } = params;
         let name = name.unwrap_or_default();
         let tool = if self.config.exposes(&name) {
@@ -172,16 +174,15 @@ impl McpProfile {
         let Some(tool) = tool else { return refuse(format!("Unknown tool: {name}")) };
         let Some(arguments) = arguments else { return refuse(NOT_AN_OBJECT.to_owned()) };
         let note = CallNote::new(self.on_call.as_ref(), &tool);
-        Outcome::Call(Box::new(Call { id, tool, arguments, token, meta, note }))
+        Outcome::Call(Box::new(Call { id, tool, arguments, token, key, meta, note }))
     }
 }
 
 impl Call {
     /// Starts the tool. `listens`: whether anybody wants to hear what it tells on the way.
     fn begin(self, mut context: ToolContext, listens: bool) -> Begun {
-        let Call { id, tool, arguments, token, meta, note } = self;
-        let key = meta.as_ref().and_then(|meta| meta.get(IDEMPOTENCY_KEY)).and_then(Value::as_str);
-        context.idempotency_key = key.map(str::to_owned);
+        let Call { id, tool, arguments, token, key, note, .. } = self;
+        context.idempotency_key = key;
         let span = span(&tool.name);
         let running = Running::start(&tool, arguments, context, listens);
         Begun { running, id, progress: token.map(Progress::new), note, span }

@@ -163,7 +163,11 @@ impl Call {
     }
 
     async fn execute(&self, tool: &Tool, arguments: Map<String, Value>) -> ToolResult {
-        let mut context = ToolContext { ask: self.asker().map(Asker::for_tools), ..Default::default() };
+        let mut context = ToolContext {
+            ask: self.asker().map(Asker::for_tools),
+            idempotency_key: self.params.idempotency_key(),
+            ..Default::default()
+        };
         context.extensions.insert(self.context.clone());
         context.extensions.insert(CallStream::new(&self.outlet));
         let mut progress = self.params.progress_token().cloned().map(Progress::new);

@@ -49,9 +49,11 @@ where
     exchange.answer(body).await.unwrap_or_else(|refused| refused)
 }
 
-/// Who sends the request.
+/// Who sends the request, as the handler's own hook says, or whoever in front of it has asked.
 async fn authenticated(shared: &Shared, head: &Arc<Parts>) -> Result<Option<Identity>, Answer> {
-    let Some(authenticate) = &shared.options.authenticate else { return Ok(None) };
+    let Some(authenticate) = &shared.options.authenticate else {
+        return Ok(head.extensions.get::<Identity>().cloned());
+    };
     let error = match guarded(|| authenticate(Arc::clone(head))).await {
         Ok(identity) => return Ok(Some(identity)),
         Err(error) => error,

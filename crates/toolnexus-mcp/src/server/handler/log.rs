@@ -27,6 +27,9 @@ const KEPT_EVENTS: usize = 256;
 /// How many events may wait before a call's reports are held back, and drop what is out of date.
 const BUSY_EVENTS: usize = 64;
 
+/// How many bytes of them hold reports back as well: a client chooses the size of what marks them.
+const BUSY_BYTES: usize = 1024 * 1024;
+
 /// How many bytes of delivered events a log keeps.
 const KEPT_BYTES: usize = 1024 * 1024;
 
@@ -54,6 +57,8 @@ struct State {
     next: u64,
     /// The bytes of the events before `next`.
     kept_bytes: usize,
+    /// The bytes of the others.
+    waiting_bytes: usize,
     resumable: bool,
     /// No more will be said.
     ended: bool,
@@ -78,6 +83,7 @@ impl EventLog {
                 first: 1,
                 next: 1,
                 kept_bytes: 0,
+                waiting_bytes: 0,
                 resumable,
                 ended: false,
                 reader: 0,
@@ -112,6 +118,8 @@ impl EventLog {
             (state.reader, state.waker.take())
         };
         wake(superseded);
+        // Who comes back may have skipped what waited.
+        self.drained.notify_waiters();
         self.readers.notify_waiters();
         Reader { log: Arc::clone(self), reader, silence: Box::pin(sleep(KEEP_ALIVE)) }
     }
@@ -136,10 +144,12 @@ impl EventLog {
             if said {
                 let number = state.first + state.events.len() as u64;
                 let id = state.resumable.then(|| format!("{}-{number}", self.number));
-                state.events.push_back(Event { id, retry, data }.encode());
+                let event = Event { id, retry, data }.encode();
+                state.waiting_bytes += event.len();
+                state.events.push_back(event);
             } else {
                 state.ended = true;
-                state.events.clear();
+                state.clear();
             }
             (said, state.waker.take())
         };
@@ -166,7 +176,7 @@ impl EventLog {
         let waker = {
             let mut state = self.lock();
             state.ended = true;
-            state.events.clear();
+            state.clear();
             state.waker.take()
         };
         wake(waker);
@@ -210,7 +220,7 @@ impl EventLog {
             let drained = self.drained.notified();
             tokio::pin!(drained);
             drained.as_mut().enable();
-            if self.lock().waiting() < BUSY_EVENTS {
+            if !self.lock().is_busy() {
                 return;
             }
             drained.await;
@@ -248,6 +258,16 @@ impl State {
         usize::try_from(said.saturating_sub(self.next)).unwrap_or(usize::MAX)
     }
 
+    /// Whether so much waits that only answers and questions may still be added.
+    fn is_busy(&self) -> bool {
+        self.waiting() >= BUSY_EVENTS || self.waiting_bytes >= BUSY_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        (self.kept_bytes, self.waiting_bytes) = (0, 0);
+    }
+
     fn at(&self, number: u64) -> Option<&Bytes> {
         self.events.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
@@ -256,6 +276,7 @@ impl State {
         let event = self.at(self.next)?.clone();
         self.next += 1;
         self.kept_bytes += event.len();
+        self.waiting_bytes -= event.len();
         let (events, bytes) = if self.resumable { (KEPT_EVENTS, KEPT_BYTES) } else { (0, 0) };
         while self.next - self.first > events as u64 || self.kept_bytes > bytes {
             let Some(dropped) = self.events.pop_front() else { break };
@@ -269,9 +290,9 @@ impl State {
     fn rewind(&mut self, number: u64) {
         let end = self.first + self.events.len() as u64;
         self.next = number.clamp(self.first, end);
-        let delivered =
-            self.events.iter().take(usize::try_from(self.next - self.first).unwrap_or(usize::MAX));
-        self.kept_bytes = delivered.map(Bytes::len).sum();
+        let delivered = usize::try_from(self.next - self.first).unwrap_or(usize::MAX);
+        self.kept_bytes = self.events.iter().take(delivered).map(Bytes::len).sum();
+        self.waiting_bytes = self.events.iter().skip(delivered).map(Bytes::len).sum();
     }
 }
 
@@ -298,9 +319,10 @@ impl Stream for Reader {
             if state.reader != this.reader {
                 return Poll::Ready(None);
             }
+            let was_busy = state.is_busy();
             match state.take() {
                 Some(event) => {
-                    if state.waiting() + 1 == BUSY_EVENTS {
+                    if was_busy && !state.is_busy() {
                         this.log.drained.notify_waiters();
                     }
                     Some(event)
@@ -449,6 +471,39 @@ mod tests {
         let state = log.lock();
         assert!(state.kept_bytes <= KEPT_BYTES);
         assert_eq!(state.kept_bytes, state.events.iter().map(Bytes::len).sum::<usize>());
+    }
+
+    // MCP-189: a few large events are as much as many small ones
+    #[tokio::test]
+    async fn what_waits_is_bounded_in_bytes_too() {
+        let (log, _gone) = log(true);
+        let mut reader = log.read(None);
+        let large = Bytes::from(vec![b'y'; BUSY_BYTES / 2]);
+        assert!(log.say(large.clone()));
+        assert!(log.room().now_or_never().is_some());
+        assert!(log.say(large.clone()));
+        let mut room = Box::pin(log.room());
+        assert!(room.as_mut().now_or_never().is_none());
+        assert!(read(&mut reader).is_some());
+        assert!(room.now_or_never().is_some());
+        // An answer is never held back.
+        assert!(log.say(large.clone()) && log.say(large));
+        assert!(log.room().now_or_never().is_none());
+        log.drop_all();
+        assert_eq!(log.lock().waiting_bytes, 0);
+    }
+
+    // MCP-189: who skips what waited has room again
+    #[tokio::test]
+    async fn a_client_that_skips_ahead_gets_reports_again() {
+        let (log, _gone) = log(true);
+        let _first = log.read(None);
+        assert!((0..BUSY_EVENTS).all(|_| log.say("x".into())));
+        let mut room = Box::pin(log.room());
+        assert!(room.as_mut().now_or_never().is_none());
+        let _second = log.read(Some(u64::MAX));
+        assert!(room.now_or_never().is_some());
+        assert_eq!(log.lock().waiting_bytes, 0);
     }
 
     proptest! {

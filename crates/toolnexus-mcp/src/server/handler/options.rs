@@ -39,7 +39,8 @@ pub struct McpHandlerOptions {
     /// which batches are not supported. A client that asks for another is offered the newest of
     /// these. Empty: `2025-06-18`.
     pub protocol_versions: Vec<String>,
-    /// Runs first for every request: who sends it. `None`: nobody is asked, there is no identity.
+    /// Runs first for every request: who sends it. `None`: nobody is asked here; the identity is the
+    /// `Identity` in the request's extensions, where the host's own layer may have put one, or none.
     pub authenticate: Option<Authenticate>,
     /// The `WWW-Authenticate` header of a request that `authenticate` refused.
     pub www_authenticate: Option<WwwAuthenticate>,

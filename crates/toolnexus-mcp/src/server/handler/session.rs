@@ -121,12 +121,7 @@ impl Session {
 
     /// Hands a client's reply to whoever asked. One that nobody waits for is dropped.
     pub(super) fn replied(&self, id: RequestId, reply: Reply) {
-        // Some clients send the number back as text.
-        let id = match id {
-            RequestId::Text(text) => RequestId::Number(text),
-            number => number,
-        };
-        let asker = self.lock().questions.remove(&id);
+        let asker = self.lock().questions.remove(&id.of_own());
         if let Some(asker) = asker {
             let _ = asker.send(reply);
         }
@@ -366,7 +361,13 @@ impl Sessions {
 
     /// Ends a session. False: it was over already.
     pub(super) fn end(&self, session: &Session) -> bool {
-        let there = self.lock().sessions.remove(&session.terms.id).is_some();
+        let there = {
+            let mut table = self.lock();
+            // A host may have given the id again since this session was looked up.
+            let same =
+                table.sessions.get(&session.terms.id).is_some_and(|known| std::ptr::eq(&**known, session));
+            same && table.sessions.remove(&session.terms.id).is_some()
+        };
         session.end();
         there
     }

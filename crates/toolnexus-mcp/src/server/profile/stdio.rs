@@ -7,6 +7,7 @@
 
 mod questions;
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -37,6 +38,9 @@ const WAITING_LINES: usize = 256;
 /// How long running calls have to end after the client has closed its side. Clients wait about two
 /// seconds before they kill.
 const LAST_CALLS: Duration = Duration::from_secs(1);
+
+/// How long calls may take to be dropped: one that blocks its thread cannot be.
+const DROPPED_CALLS: Duration = Duration::from_secs(1);
 
 /// What a client is told of the log before it says how much it wants.
 const FIRST_LEVEL: LogLevel = LogLevel::Info;
@@ -70,7 +74,7 @@ impl McpProfile {
     /// from level `info` on, or from the level of the client's `logging/setLevel`. A tool's `elicit` asks
     /// a client that has declared form elicitation, which has five minutes to answer. When `input`
     /// ends, running calls have a second to end; nothing is left running when this returns or its
-    /// future is dropped.
+    /// future is dropped, but tools that block their threads.
     ///
     /// # Errors
     /// `output` cannot be written. A reader that has gone away is an ordinary end.
@@ -81,7 +85,7 @@ impl McpProfile {
         cancel: CancellationToken,
     ) -> io::Result<()> {
         let (out, lines) = mpsc::channel(WAITING_LINES);
-        let mut calls = Calls { running: JoinSet::new(), tokens: Vec::new() };
+        let mut calls = Calls { running: JoinSet::new(), tokens: HashMap::new() };
         let client = Client::new(out);
         let ended = {
             let writing = write_lines(output, lines);
@@ -97,7 +101,7 @@ impl McpProfile {
                 },
             }
         };
-        calls.running.shutdown().await;
+        calls.end().await;
         match ended {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             ended => ended,
@@ -123,7 +127,7 @@ impl McpProfile {
             }
         };
         if tokio::time::timeout(LAST_CALLS, last).await.is_err() {
-            calls.running.shutdown().await;
+            calls.end().await;
         }
     }
 
@@ -160,7 +164,7 @@ impl McpProfile {
                 let token = context.cancel.clone();
                 let id = call.id.clone();
                 let task = calls.running.spawn(carry_out(call.begin(context, true), client.clone()));
-                calls.tokens.push((task.id(), id, token));
+                calls.tokens.insert(task.id(), (id, token));
             }
         }
     }
@@ -232,7 +236,7 @@ impl Client {
 /// The calls of a client.
 struct Calls {
     running: JoinSet<()>,
-    tokens: Vec<(tokio::task::Id, RequestId, CancellationToken)>,
+    tokens: HashMap<tokio::task::Id, (RequestId, CancellationToken)>,
 }
 
 impl Calls {
@@ -243,13 +247,24 @@ impl Calls {
             Some(Err(error)) => error.id(),
             None => return std::future::pending().await,
         };
-        self.tokens.retain(|(id, ..)| *id != task);
+        self.tokens.remove(&task);
     }
 
     fn cancel(&self, params: &Map<String, Value>) {
         let Some(cancelled) = params.get("requestId").and_then(RequestId::of_value) else { return };
-        for (_, _, token) in self.tokens.iter().filter(|(_, id, _)| *id == cancelled) {
+        for (_, token) in self.tokens.values().filter(|(id, _)| *id == cancelled) {
             token.cancel();
+        }
+    }
+
+    /// Drops those that still run.
+    async fn end(&mut self) {
+        if tokio::time::timeout(DROPPED_CALLS, self.running.shutdown()).await.is_err() {
+            tracing::warn!(
+                "[toolnexus] {} tools block their threads and cannot be ended",
+                self.running.len()
+            );
+            self.running.detach_all();
         }
     }
 }

@@ -49,7 +49,7 @@ impl Questions {
 
     /// Hands an answer to whoever waits for it. One to no open question is dropped.
     pub(super) fn answered(&self, response: Response) {
-        let waiting = response.id.and_then(|id| self.open().remove(&id));
+        let waiting = response.id.and_then(|id| self.open().remove(&id.of_own()));
         if let Some(waiting) = waiting {
             let _ = waiting.send(response.outcome);
         }
