@@ -147,7 +147,7 @@ enum SkillsCommand {
 #[command(next_help_heading = "Tools")]
 pub(crate) struct SourceArgs {
     /// The MCP configuration, instead of `mcp.json` or `.mcp.json` in the working directory
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "config", value_name = "FILE")]
     pub(crate) mcp: Option<PathBuf>,
     /// No MCP servers
     #[arg(long, conflicts_with = "mcp")]

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{ArgGroup, Args};
@@ -26,10 +27,10 @@ const TOKEN_VARIABLE: &str = "TOOLNEXUS_TOKEN";
 /// What `--help` says at the end.
 pub(crate) const HELP: &str = "\
 Examples:
-  toolnexus serve --mcp-http 8080
-  toolnexus serve --mcp-http 8080 --tools docs_search,skill
-  TOOLNEXUS_TOKEN=… toolnexus serve --mcp-http 0.0.0.0:8080
-  toolnexus serve --mcp-stdio --mcp ops.json
+  toolnexus serve --mcp 8080
+  toolnexus serve --mcp 8080 --tools docs_search,skill
+  TOOLNEXUS_TOKEN=… toolnexus serve --mcp 0.0.0.0:8080
+  toolnexus serve --mcp-stdio --config ops.json
 
 A program that starts its MCP servers itself, as most do, has this among them:
   \"tools\": {\"command\": \"toolnexus\", \"args\": [\"serve\", \"--mcp-stdio\"],
@@ -57,7 +58,7 @@ Ctrl-C ends it, as does the end of stdin with --mcp-stdio: exit code 0.";
 #[command(group = ArgGroup::new("way").required(true).args(["mcp_http", "mcp_stdio"]))]
 pub(crate) struct ServeArgs {
     /// Listen for MCP clients at this address, as in 8080 or 127.0.0.1:8080; port 0 is any that is free
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long = "mcp", value_name = "ADDR")]
     mcp_http: Option<String>,
     /// Serve the MCP client that started this, over stdin and stdout
     #[arg(long)]
@@ -66,7 +67,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     tools: Option<Vec<String>>,
     /// Serve the built-in tools too: a shell, and files to read
-    #[arg(long, conflicts_with = "no_builtins")]
+    #[arg(long)]
     builtins: bool,
     /// What the server calls itself
     #[arg(long, value_name = "NAME")]
@@ -82,7 +83,38 @@ pub(crate) struct ServeArgs {
     allow_origin: Vec<String>,
 
     #[command(flatten)]
-    sources: SourceArgs,
+    sources: ServedSources,
+}
+
+/// Where the tools come from: as for `toolnexus run`, but that `--mcp` says where to listen here.
+#[derive(Args)]
+#[command(next_help_heading = "Tools")]
+struct ServedSources {
+    /// The MCP configuration, instead of `mcp.json` or `.mcp.json` in the working directory
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// No MCP servers
+    #[arg(long, conflicts_with = "config")]
+    no_mcp: bool,
+    /// A directory with skills, instead of `skills`; may be given more than once
+    #[arg(long, value_name = "DIR")]
+    skills: Vec<PathBuf>,
+    /// No skills
+    #[arg(long, conflicts_with = "skills")]
+    no_skills: bool,
+}
+
+impl ServedSources {
+    fn as_for_run(&self) -> SourceArgs {
+        SourceArgs {
+            mcp: self.config.clone(),
+            no_mcp: self.no_mcp,
+            skills: self.skills.clone(),
+            no_skills: self.no_skills,
+            // Settled by what is asked for.
+            no_builtins: false,
+        }
+    }
 }
 
 /// Carries the command out.
@@ -92,10 +124,10 @@ pub(crate) async fn serve(args: ServeArgs, screen: &Screen, interrupt: &Interrup
     if let Some(addr) = &args.mcp_http {
         check_reach(addr, &args, token.is_some())?;
     }
-    let mut sources = Sources::find(&args.sources, screen)?;
+    let mut sources = Sources::find(&args.sources.as_for_run(), screen)?;
     let profile = profile(&args, &sources)?;
     let named = profile.tools.iter().flatten().any(|name| is_builtin_name(name));
-    let builtins = (args.builtins || named) && !args.sources.no_builtins;
+    let builtins = args.builtins || named;
     if !builtins {
         sources.builtins = Some(BuiltinsConfig::off());
     }

@@ -181,7 +181,7 @@ struct Listening {
 
 impl Listening {
     async fn at(place: &Place, more: &[&str]) -> Self {
-        let args: Vec<&str> = ["serve", "--mcp-http", "0"].iter().chain(more).copied().collect();
+        let args: Vec<&str> = ["serve", "--mcp", "0"].iter().chain(more).copied().collect();
         Self::start(place, &args).await
     }
 
@@ -276,16 +276,16 @@ async fn a_token_is_asked_for() {
 async fn other_machines_are_let_in_on_purpose_only() {
     let place = Place::new();
     for addr in ["0.0.0.0:0", "[::]:0", "example.test:80"] {
-        let ran = place.run(&["serve", "--mcp-http", addr]).await;
+        let ran = place.run(&["serve", "--mcp", addr]).await;
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:#?}");
         ran.says(&[addr, "set TOOLNEXUS_TOKEN", "--open"]);
     }
-    let open = Listening::start(&place, &["serve", "--mcp-http", "0.0.0.0:0", "--open"]).await;
+    let open = Listening::start(&place, &["serve", "--mcp", "0.0.0.0:0", "--open"]).await;
     assert!(open.said.contains("everybody who reaches this address can call"), "{}", open.said);
     assert_eq!(open.status("").await, 200);
     open.end(&place, Signal::INT).await;
     let place = Place::new().env("TOOLNEXUS_TOKEN", "s3cret");
-    let guarded = Listening::start(&place, &["serve", "--mcp-http", "0.0.0.0:0"]).await;
+    let guarded = Listening::start(&place, &["serve", "--mcp", "0.0.0.0:0"]).await;
     assert_eq!(guarded.status("").await, 401);
     guarded.end(&place, Signal::INT).await;
 }
@@ -294,13 +294,13 @@ async fn other_machines_are_let_in_on_purpose_only() {
 async fn a_command_line_that_makes_no_sense_is_explained() {
     let place = Place::new();
     for (args, said) in [
-        (&["serve"][..], "--mcp-http"),
-        (&["serve", "--mcp-http", "0", "--mcp-stdio"], "cannot be used with"),
+        (&["serve"][..], "--mcp"),
+        (&["serve", "--mcp", "0", "--mcp-stdio"], "cannot be used with"),
         (&["serve", "--mcp-stdio", "--open"], "cannot be used with"),
-        (&["serve", "--mcp-stdio", "--builtins", "--no-builtins"], "cannot be used with"),
-        (&["serve", "--mcp-http", "http"], "address \"http\" has no port"),
-        (&["serve", "--mcp-http", "0", "--token-env", "UNSET"], "--token-env UNSET: the variable is not set"),
-        (&["serve", "--mcp-http", "0", "--allow-origin", "app"], "allowed origin \"app\" is no origin"),
+        (&["serve", "--mcp-stdio", "--config", "a.json", "--no-mcp"], "cannot be used with"),
+        (&["serve", "--mcp", "http"], "address \"http\" has no port"),
+        (&["serve", "--mcp", "0", "--token-env", "UNSET"], "--token-env UNSET: the variable is not set"),
+        (&["serve", "--mcp", "0", "--allow-origin", "app"], "allowed origin \"app\" is no origin"),
     ] {
         let ran = place.run(args).await;
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {ran:#?}");
@@ -308,7 +308,7 @@ async fn a_command_line_that_makes_no_sense_is_explained() {
     }
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = taken.local_addr().unwrap().to_string();
-    let ran = place.run(&["serve", "--mcp-http", &addr]).await;
+    let ran = place.run(&["serve", "--mcp", &addr]).await;
     assert_eq!(ran.code, 1, "{ran:#?}");
     ran.says(&["cannot listen on", "try another port"]);
 }
