@@ -6,11 +6,10 @@ mod prompts;
 mod resources;
 mod tools;
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use toolnexus::Toolkit;
-use toolnexus::serve::{McpCompletion, McpHandler, McpHandlerOptions, mcp_handler};
+use toolnexus::serve::{McpCompletion, McpHandlerOptions, ServeHandle, ServeOptions, mcp_handler};
 
 /// A PNG of one red pixel, as base64.
 const PIXEL: &str =
@@ -20,11 +19,7 @@ const PIXEL: &str =
 const SILENCE: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
 /// The running server. Dropping it ends it.
-pub struct Everything {
-    url: String,
-    handler: McpHandler,
-    serving: tokio::task::JoinHandle<()>,
-}
+pub struct Everything(ServeHandle, String);
 
 impl Everything {
     /// Starts it on a free port of loopback.
@@ -34,32 +29,20 @@ impl Everything {
     pub async fn start() -> Result<Self, String> {
         let toolkit = Toolkit::from_tools(tools::all());
         let handler = mcp_handler(&toolkit, options()).map_err(|error| error.to_string())?;
-        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .map_err(|error| error.to_string())?;
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let app = axum::Router::new().route_service("/mcp", handler.clone());
-        let serving = tokio::spawn(async move {
-            // It ends by being aborted only.
-            let _ = axum::serve(listener, app).await;
-        });
-        Ok(Everything { url: format!("http://{address}/mcp"), handler, serving })
+        let options = ServeOptions { mcp_handler: Some(handler), ..Default::default() };
+        let server = toolkit.serve("127.0.0.1:0", options).await.map_err(|error| error.to_string())?;
+        let url = format!("{}/mcp", server.url);
+        Ok(Everything(server, url))
     }
 
     /// Where it answers.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.1
     }
 
-    /// The handler behind it.
-    pub fn handler(&self) -> &McpHandler {
-        &self.handler
-    }
-}
-
-impl Drop for Everything {
-    fn drop(&mut self) {
-        self.serving.abort();
+    /// Ends it, and all that it runs.
+    pub async fn stop(&self) {
+        self.0.stop().await;
     }
 }
 

@@ -40,6 +40,16 @@ pub fn with_variable(name: &str, value: &str) -> BTreeSet<u32> {
         .collect()
 }
 
+/// Whether a process is the one that toolnexus runs beside its children, to end them should it be killed;
+/// or was it: a shell that ends has no arguments any more to tell it by, and may be gone at the next look.
+pub fn is_guardian(pid: u32) -> bool {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    if !command.is_empty() {
+        return command.split(|byte| *byte == 0).any(|argument| argument == b"toolnexus-guardian");
+    }
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains("(sh)"))
+}
+
 /// Waits until `condition` holds, at most for `limit`; tells whether it does.
 pub async fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = tokio::time::Instant::now() + limit;

@@ -10,6 +10,8 @@ import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/
 import { z } from "zod";
 
 const PIXEL = Buffer.from("89504e470d0a1a0a", "hex").toString("base64");
+// Clients on this SDK lose a notification that arrives in one piece with the response after it.
+const pause = () => new Promise((resume) => setTimeout(resume, 50));
 const text = (text) => ({ content: [{ type: "text", text }] });
 
 function build() {
@@ -34,11 +36,13 @@ function build() {
   }));
   server.registerTool("work", {}, async (extra) => {
     const progressToken = extra._meta?.progressToken;
-    const progress = (progress, message) =>
-      extra.sendNotification({
+    const progress = async (progress, message) => {
+      await extra.sendNotification({
         method: "notifications/progress",
         params: { progressToken, progress, total: 2, message },
       });
+      await pause();
+    };
     await progress(1, "half");
     await extra.sendNotification({
       method: "notifications/message",

@@ -32,23 +32,25 @@ Examples:
   toolnexus serve --mcp-stdio --mcp ops.json
 
 A program that starts its MCP servers itself, as most do, has this among them:
-  \"tools\": {\"command\": \"toolnexus\", \"args\": [\"serve\", \"--mcp-stdio\"], \"cwd\": \"/where/mcp.json/is\"}
-and for one that is told where they are:
-  \"tools\": {\"url\": \"http://127.0.0.1:8080/mcp\", \"headers\": {\"Authorization\": \"Bearer ${TOOLNEXUS_TOKEN}\"}}
+  \"tools\": {\"command\": \"toolnexus\", \"args\": [\"serve\", \"--mcp-stdio\"],
+            \"cwd\": \"/where/mcp.json/is\"}
+and one that is told where they are:
+  \"tools\": {\"url\": \"http://127.0.0.1:8080/mcp\",
+            \"headers\": {\"Authorization\": \"Bearer ${TOOLNEXUS_TOKEN}\"}}
 
 Who can call:
-  Over stdio, the program that started it. Over HTTP, every program that reaches the address and sends the
-  token, if there is one: it is read from TOOLNEXUS_TOKEN, or from the variable of --token-env. Without a
-  token only addresses of this machine are served, unless --open says that anybody may call. Web pages
-  are refused, but for those of this machine and of --allow-origin.
+  Over stdio, the program that started it. Over HTTP, every program that reaches the address and
+  sends the token, if there is one: it is read from TOOLNEXUS_TOKEN, or from the variable of
+  --token-env. Without a token only addresses of this machine are served, unless --open says that
+  anybody may call. Web pages are refused, but for those of this machine and of --allow-origin.
 
 What they can call:
-  Tools of MCP servers, and skills. The built-in tools (a shell among them) are served only when --builtins
-  asks for them, or --tools names them. The `mcpServer` section of the configuration may say more:
-  `name`, `version`, `protocolVersion`, `tools`; flags win over it.
+  Tools of MCP servers, and skills. The built-in tools (a shell among them) are served only when
+  --builtins asks for them, or --tools names them. The `mcpServer` section of the configuration may
+  say more: `name`, `version`, `protocolVersion`, `tools`; flags win over it.
 
-Stdout stays empty, or carries the protocol with --mcp-stdio; everything else goes to stderr. Ctrl-C ends it,
-as does the end of stdin with --mcp-stdio: exit code 0.";
+Stdout stays empty, or carries the protocol with --mcp-stdio; everything else goes to stderr.
+Ctrl-C ends it, as does the end of stdin with --mcp-stdio: exit code 0.";
 
 /// `toolnexus serve`.
 #[derive(Args)]

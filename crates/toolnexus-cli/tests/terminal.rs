@@ -177,3 +177,36 @@ async fn a_closed_terminal_ends_everything() {
     let (seen, code) = terminal.end(&place).await;
     assert_eq!(code, 129, "{seen}");
 }
+
+// MCP-60, MCP-93, MCP-97: what a server asks in the midst of a call is asked at the terminal
+#[tokio::test]
+async fn a_server_that_asks_is_answered_at_the_terminal() {
+    use toolnexus_testkit::mcp::{Reply as McpReply, Step};
+    let asks = |params: serde_json::Value| {
+        let script = [
+            Step::request("elicitation/create", params),
+            Step::AwaitReply,
+            Step::Answer(McpReply::ClientReply),
+        ];
+        McpFixture::new().tool(FixtureTool::scripted("ask", script)).server_json().unwrap()
+    };
+    let schema = json!({"type": "object", "required": ["name"],
+        "properties": {"name": {"type": "string", "title": "Your name"}}});
+    let place = Place::new().env("TERM", "xterm").servers([
+        ("form", asks(json!({"message": "Who are you?", "requestedSchema": schema}))),
+        ("link", asks(json!({"mode": "url", "message": "Log in", "url": "https://login.test/", "elicitationId": "e"}))),
+    ]);
+    for (server, asked, typed, told) in [
+        ("form", "Your name: ", "Ada\n", r#"{"result":{"action":"accept","content":{"name":"Ada"}}}"#),
+        ("form", "Your name: ", "\u{4}", r#"{"result":{"action":"decline"}}"#),
+        ("link", "n to refuse: ", "n\n", r#"{"result":{"action":"decline"}}"#),
+    ] {
+        let mut terminal = Terminal::run(&place, &["mcp", "call", server, "ask"]);
+        shown(&terminal, asked).await;
+        terminal.screen.write_all(typed.as_bytes()).unwrap();
+        let (seen, code) = terminal.end(&place).await;
+        assert_eq!(code, 0, "{seen}");
+        let plain = console::strip_ansi_codes(&seen).into_owned();
+        assert!(plain.contains(told), "{plain:?}");
+    }
+}

@@ -79,6 +79,8 @@ struct Refused {
 struct Attempt {
     ungreeted: Ungreeted,
     not_there: bool,
+    /// How long it was held up by whoever signs in.
+    held: Duration,
 }
 
 impl Attempt {
@@ -130,7 +132,7 @@ impl Remote<'_> {
             (McpEra::Auto, Some(address)) => self.find_out(address).await,
             _ => self.greet(Greeting::Handshake, self.limit()).await,
         };
-        live.map_err(|Attempt { ungreeted, not_there }| Refused {
+        live.map_err(|Attempt { ungreeted, not_there, .. }| Refused {
             unreached: ungreeted.unreached(self.config),
             not_there,
         })
@@ -173,9 +175,7 @@ impl Remote<'_> {
         if remember == Remember::Now {
             verdicts().remember(&address, legacy);
         }
-        // A person who has signed in meanwhile has taken longer than that, and not at the cost of this.
-        let spent = started.elapsed().min(probe_limit(self.limit()));
-        let left = self.limit().saturating_sub(spent);
+        let left = self.limit().saturating_sub(started.elapsed().saturating_sub(attempt.held));
         let greeted = self.greet(Greeting::Handshake, left).await;
         if greeted.is_ok() && remember == Remember::OnceProven {
             verdicts().remember(&address, legacy);
@@ -196,13 +196,15 @@ impl Remote<'_> {
             http::transport(config, Arc::clone(&calls), tasks.token()).map_err(|fault| Attempt {
                 ungreeted: Ungreeted::before(McpPhase::Config, fault),
                 not_there: false,
+                held: Duration::ZERO,
             })?;
         let seen = link.clone();
         let opening = Opening { config, opts, tasks, greeting, limit };
-        opening
-            .greet(transport, Wire::Http(link), calls)
-            .await
-            .map_err(|ungreeted| Attempt { ungreeted, not_there: seen.says_other_transport() })
+        opening.greet(transport, Wire::Http(link), calls).await.map_err(|ungreeted| Attempt {
+            ungreeted,
+            not_there: seen.says_other_transport(),
+            held: seen.asking().held(),
+        })
     }
 
     /// Begins a session over the legacy HTTP+SSE transport, which is of the legacy era.
@@ -214,12 +216,12 @@ impl Remote<'_> {
         let Remote { config, opts, tasks } = *self;
         let calls = Arc::new(CallsInFlight::default());
         let link = HttpLink::default();
-        let starting = http::start_sse(config, Arc::clone(&calls), link.clone(), tasks.token());
+        let starting = Box::pin(http::start_sse(config, Arc::clone(&calls), link.clone(), tasks.token()));
         let (fault, not_there) = match link.asking().within(self.limit(), starting).await {
             Some(Ok((transport, link))) => {
                 let opening =
                     Opening { config, opts, tasks, greeting: Greeting::Handshake, limit: self.limit() };
-                let greeted = opening.greet(transport, Wire::Http(link), calls).await;
+                let greeted = Box::pin(opening.greet(transport, Wire::Http(link), calls)).await;
                 return greeted.map_err(|ungreeted| Refused {
                     unreached: ungreeted.unreached(config),
                     not_there: false,

@@ -20,6 +20,6 @@ async fn main() -> ExitCode {
     println!("{}", server.url());
     let mut ignored = [0; 1024];
     while tokio::io::stdin().read(&mut ignored).await.is_ok_and(|read| read > 0) {}
-    server.handler().close().await;
+    server.stop().await;
     ExitCode::SUCCESS
 }

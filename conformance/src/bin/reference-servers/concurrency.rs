@@ -7,7 +7,7 @@ use serde_json::json;
 use toolnexus::Toolkit;
 use toolnexus_conformance::{Outcome, Report, equal, holds};
 
-use crate::cancel::echo;
+use crate::cancel::{POSTED, echo};
 use crate::servers::{Setting, Wire, call, json_of, load, structured, text, with};
 
 /// How long the slow calls take.
@@ -22,6 +22,7 @@ pub(crate) async fn checks(report: &mut Report, setting: &Setting) -> Outcome {
         report.check(&name("a slow call holds up no other"), overtaking(&toolkit, wire)).await;
         toolkit.close().await;
     }
+    report.check("http: by default calls of a session take turns", in_turn(setting)).await;
     report.check("both: servers work at the same time", across_servers(setting)).await;
     Ok(())
 }
@@ -48,6 +49,20 @@ async fn overtaking(toolkit: &Toolkit, wire: Wire) -> Outcome {
     }
     holds(!running.is_finished(), || "the slow call was not slower".into())?;
     running.await.map_err(|error| error.to_string())?
+}
+
+// MCP-134, MCP-135
+async fn in_turn(setting: &Setting) -> Outcome {
+    let toolkit = load(json!({Wire::Http.server(): setting.everything_in_turn()})).await?;
+    let posted = setting.http.count(POSTED);
+    let running = tokio::spawn(slow(toolkit.clone(), Wire::Http));
+    holds(setting.http.says(POSTED, posted + 1).await, || "the call was not posted".into())?;
+    let started = Instant::now();
+    echo(&toolkit, Wire::Http, "in turn").await?;
+    let waited = started.elapsed();
+    running.await.map_err(|error| error.to_string())??;
+    toolkit.close().await;
+    holds(waited > SLOW / 2, || format!("the second call waited for {waited:?} only"))
 }
 
 // Two slow servers overlap, and two quick ones are done before them.

@@ -9,7 +9,7 @@ use toolnexus::mcp::{
     LoadMcpOptions, McpContext, McpContextError, list_mcp_tools, load_mcp_with_context, parse_mcp_config,
 };
 use toolnexus::{Error, McpConfigInput, ToolContext, ToolkitOptions, ToolkitSources as _, create_toolkit};
-use toolnexus_conformance::processes::{descendants, eventually, with_variable};
+use toolnexus_conformance::processes::{descendants, eventually, is_guardian, with_variable};
 use toolnexus_conformance::{Outcome, Report, equal, holds};
 
 use crate::cancel::{echo, under_way};
@@ -58,10 +58,11 @@ impl<'a> Watch<'a> {
     }
 
     /// Those that have come since and are still there: children of this program, and whatever runs
-    /// with the mark in its environment, whoever its parent is.
+    /// with the mark in its environment, whoever its parent is. The guardian of children is none of them.
     fn processes(&self) -> BTreeSet<u32> {
-        let descendants = descendants().difference(&self.before).copied().collect::<BTreeSet<_>>();
-        &descendants | &with_variable(MARK, self.mark)
+        let descendants = descendants();
+        let new = descendants.difference(&self.before).copied().filter(|pid| !is_guardian(*pid));
+        new.chain(with_variable(MARK, self.mark)).collect()
     }
 
     fn count(&self, expected: usize) -> Outcome {

@@ -22,6 +22,7 @@ mod recorded;
 mod servers;
 mod sse;
 mod stderr;
+mod thinking;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ struct Options {
     /// The folder with the installed servers.
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// The topics to check; by default all that toolnexus supports today.
+    /// The topics to check; by default all of them.
     topics: Vec<Topic>,
 }
 
@@ -49,6 +50,7 @@ enum Topic {
     Failures,
     Filesystem,
     Memory,
+    Thinking,
     Large,
     Progress,
     Cancel,
@@ -62,22 +64,13 @@ enum Topic {
     Sse,
 }
 
-impl Topic {
-    /// Whether toolnexus can do this at all. The other checks were written ahead: they fail, and
-    /// run only when they are named.
-    fn is_supported(self) -> bool {
-        !matches!(self, Topic::Elicitation)
-    }
-}
-
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = Options::parse();
     let mut report = Report::default();
     match Setting::prepare(&options.folder).await {
         Ok(setting) => {
-            let named = |topic: &Topic| options.topics.contains(topic);
-            let wanted = |topic: &Topic| named(topic) || (options.topics.is_empty() && topic.is_supported());
+            let wanted = |topic: &Topic| options.topics.is_empty() || options.topics.contains(topic);
             for topic in Topic::value_variants().iter().filter(|topic| wanted(topic)) {
                 run(*topic, &mut report, &setting).await;
             }
@@ -95,6 +88,7 @@ async fn run(topic: Topic, report: &mut Report, setting: &Setting) {
         Topic::Failures => failures::checks(report, setting).await,
         Topic::Filesystem => filesystem::checks(report, setting).await,
         Topic::Memory => memory::checks(report, setting).await,
+        Topic::Thinking => thinking::checks(report, setting).await,
         Topic::Large => large::checks(report, setting).await,
         Topic::Progress => progress::checks(report, setting).await,
         Topic::Cancel => cancel::checks(report, setting).await,

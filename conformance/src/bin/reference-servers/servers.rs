@@ -92,9 +92,18 @@ impl Setting {
     pub(crate) fn everything(&self, wire: Wire, more: Value) -> Value {
         let entry = match wire {
             Wire::Stdio => self.local("everything", &["stdio"]),
-            Wire::Http => json!({"type": "remote", "url": self.http.url("/mcp")}),
+            // Most checks are about calls that overlap, which this server takes in a session too.
+            Wire::Http => {
+                with(self.everything_in_turn(), json!({"concurrency": "stateless", "queueLimit": 256}))
+            }
         };
         with(entry, more)
+    }
+
+    /// The entry of server-everything over HTTP as it is by default: it has sessions, so its calls go one
+    /// after the other.
+    pub(crate) fn everything_in_turn(&self) -> Value {
+        json!({"type": "remote", "url": self.http.url("/mcp")})
     }
 
     /// A toolkit over server-everything alone.

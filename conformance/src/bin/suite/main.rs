@@ -69,7 +69,7 @@ async fn run(options: &Options) -> Result<Outcomes, String> {
     };
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
     let output = output.map_err(|error| format!("{}: {error}", options.suite.display()))?;
-    server.handler().close().await;
+    server.stop().await;
     let outcomes = Outcomes::read(results.path())?;
     if outcomes.all().next().is_none() {
         let said = String::from_utf8_lossy(&output.stderr);
