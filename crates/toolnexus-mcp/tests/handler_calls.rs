@@ -101,6 +101,17 @@ async fn the_server_says_what_it_is() {
     let result = introduced(hooked).await;
     assert_eq!(result["serverInfo"], json!({"name": "h", "title": "T", "version": "2"}));
     assert_eq!(result["instructions"], "Use it");
+    let all = McpHandlerOptions {
+        server_info: Some(Arc::new(|_context| {
+            let some = |text: &str| Some(text.to_owned());
+            let (name, title, version, instructions) = (some("h"), some("H"), some("3"), some("Or do not"));
+            Box::pin(async move { Ok(McpServerDetails { name, title, version, instructions }) })
+        })),
+        ..named()
+    };
+    let result = introduced(all).await;
+    assert_eq!(result["serverInfo"], json!({"name": "h", "title": "H", "version": "3"}));
+    assert_eq!(result["instructions"], "Or do not");
     let stateless = introduced(McpHandlerOptions { stateless: true, ..Default::default() }).await;
     assert_eq!(stateless["capabilities"], json!({"tools": {"listChanged": true}}));
 
@@ -282,7 +293,8 @@ async fn a_call_may_be_denied() {
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert_eq!(call("allow").await["isError"], false);
     assert_eq!(ran.load(Ordering::SeqCst), 1);
-    // Not even asked about what is not there.
+    // Not even asked about what could not run.
+    assert_eq!(error(&client.call("count", json!(["deny"])).await), (-32602, "arguments must be an object"));
     assert_eq!(error(&client.call("nothing", json!({"how": "panic"})).await).0, -32602);
 }
 
@@ -437,6 +449,20 @@ async fn a_call_is_cancelled_by_its_client() {
         let call = request(id, "tools/call", json!({"name": "waits"}));
         tokio::spawn(async move { handler_support::json_of(client.send(call).await).await })
     };
+    // Whatever may be the id of a request can be taken back.
+    for id in ["1e2", "1.0", "123456789012345678901234567890", r#""\u00e9""#] {
+        let call = format!(r#"{{"id":{id},"method":"tools/call","params":{{"name":"waits"}}}}"#);
+        let call = tokio::spawn(client.begin(http::Method::POST, call));
+        until("a call", || handler.call_count() == 1).await;
+        let notice = format!(r#"{{"method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+        assert_eq!(client.raw(http::Method::POST, notice).await.status(), StatusCode::ACCEPTED);
+        let answer = handler_support::json_of(soon(call).await.unwrap()).await;
+        assert_eq!(error(&answer).0, -32800, "{id}");
+        until("no call", || handler.call_count() == 0).await;
+    }
+    until("four ends", || cancelled.load(Ordering::SeqCst) == 4).await;
+    cancelled.store(0, Ordering::SeqCst);
+    events.lock().unwrap().clear();
     let mine = start(&client, json!(7));
     let text_id = start(&client, json!("7"));
     let theirs = start(&other, json!(7));

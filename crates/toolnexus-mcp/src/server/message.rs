@@ -56,15 +56,6 @@ impl RequestId {
             _ => None,
         }
     }
-
-    /// The id that a value within parameters is.
-    pub(crate) fn of_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::String(text) => Some(RequestId::Text(text.clone())),
-            Value::Number(number) => Some(RequestId::Number(number.to_string())),
-            _ => None,
-        }
-    }
 }
 
 impl Serialize for RequestId {
@@ -102,8 +93,8 @@ pub(crate) struct Request {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Notification {
     pub(crate) method: String,
-    /// Empty when there were none, and when they were no object.
-    pub(crate) params: Map<String, Value>,
+    /// The request that `notifications/cancelled` takes back. Nothing else of parameters is of use here.
+    pub(crate) cancels: Option<RequestId>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -224,6 +215,10 @@ impl Envelope<'_> {
         let Ok(method) = serde_json::from_str::<String>(method.get()) else {
             return Err(Unreadable::invalid(id));
         };
+        let Some(id) = id else {
+            let cancels = self.params.filter(|_| method == "notifications/cancelled").and_then(cancelled);
+            return Ok(Incoming::Notification(Notification { method, cancels }));
+        };
         let params = match self.params.map(value) {
             None | Some(Some(Value::Null)) => Ok(Map::new()),
             Some(Some(Value::Object(params))) => Ok(params),
@@ -233,14 +228,26 @@ impl Envelope<'_> {
                 Err("params are nested too deeply, or hold a number out of range or text that is not Unicode")
             }
         };
-        match (id, params) {
-            (None, params) => {
-                Ok(Incoming::Notification(Notification { method, params: params.unwrap_or_default() }))
-            }
-            (Some(id), Ok(params)) => Ok(Incoming::Request(Request { id, method, params })),
-            (id, Err(reason)) => Err(Unreadable::new(id, INVALID_PARAMS, reason)),
+        match params {
+            Ok(params) => Ok(Incoming::Request(Request { id, method, params })),
+            Err(reason) => Err(Unreadable::new(Some(id), INVALID_PARAMS, reason)),
         }
     }
+}
+
+/// The request that is taken back, in the spelling in which it came: numbers of JSON are more than those
+/// of this machine.
+fn cancelled(params: &RawValue) -> Option<RequestId> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        #[serde(borrow)]
+        request_id: &'a RawValue,
+    }
+    // A list would do for a struct otherwise.
+    let object = Some(params.get()).filter(|params| params.starts_with('{'))?;
+    let params: Params<'_> = serde_json::from_str(object).ok()?;
+    RequestId::of_json(params.request_id)
 }
 
 fn value(raw: &RawValue) -> Option<Value> {
@@ -500,9 +507,6 @@ mod tests {
         assert_ne!(request(r#"{"id":1,"method":"m"}"#).id, request(r#"{"id":"1","method":"m"}"#).id);
         let escaped = request(r#"{"id":"\u0061","method":"m"}"#).id;
         assert_eq!(escaped, RequestId::Text("a".into()));
-        assert_eq!(RequestId::of_value(&json!(7)), Some(RequestId::number(7)));
-        assert_eq!(RequestId::of_value(&json!("7")), Some(RequestId::Text("7".into())));
-        assert_eq!(RequestId::of_value(&json!(null)), None);
     }
 
     // MCP-154
@@ -535,8 +539,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let plain = notification(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        assert_eq!((plain.method.as_str(), plain.params.len()), ("notifications/initialized", 0));
-        assert_eq!(notification(r#"{"method":"odd","params":[1]}"#).params, Map::new());
+        assert_eq!((plain.method.as_str(), plain.cancels), ("notifications/initialized", None));
+        assert_eq!(notification(r#"{"method":"odd","params":[1]}"#).cancels, None);
 
         let response = |body: &str| match read(body.as_bytes()) {
             Ok(Incoming::Response(response)) => response,
@@ -548,6 +552,37 @@ mod tests {
         let failed = response(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#);
         let outcome = Err(json!({"code": -32600, "message": "no"}));
         assert_eq!(failed, Response { id: None, outcome });
+    }
+
+    // MCP-181: whatever may be the id of a request can be taken back
+    #[test]
+    fn a_request_is_taken_back_by_the_id_that_it_has() {
+        let cancels = |params: &str| {
+            let body = format!(r#"{{"method":"notifications/cancelled","params":{params}}}"#);
+            match read(body.as_bytes()) {
+                Ok(Incoming::Notification(notification)) => notification.cancels,
+                other => panic!("{other:?}"),
+            }
+        };
+        for id in ["0", "-7", "1.0", "1e2", "123456789012345678901234567890", "\"\"", "\"a\\\"b\"", "\"1\""] {
+            let begun = request(&format!(r#"{{"method":"m","id":{id}}}"#)).id;
+            assert_eq!(cancels(&format!(r#"{{"reason":"x","requestId":{id}}}"#)), Some(begun), "{id}");
+        }
+        for nobody in [
+            "{}",
+            "null",
+            "[1]",
+            r#"{"requestId":null}"#,
+            r#"{"requestId":[1]}"#,
+            r#"{"requestId":1,"requestId":2}"#,
+        ] {
+            assert_eq!(cancels(nobody), None, "{nobody}");
+        }
+        let other = r#"{"method":"notifications/other","params":{"requestId":1}}"#;
+        assert!(matches!(
+            read(other.as_bytes()),
+            Ok(Incoming::Notification(Notification { cancels: None, .. }))
+        ));
     }
 
     #[test]
@@ -585,7 +620,7 @@ mod tests {
             let Ok(Incoming::Request(request)) = read(body.as_bytes()) else { return Err(TestCaseError::fail(body)) };
             prop_assert_eq!(request.method, method);
             prop_assert_eq!(Value::Object(request.params), params);
-            prop_assert_eq!(request.id, RequestId::of_value(&json!(id)).unwrap());
+            prop_assert_eq!(request.id, RequestId::Number(id.to_string()));
         }
     }
 }

@@ -105,9 +105,7 @@ impl Exchange {
             }
             Ok(Incoming::Notification(notification)) => {
                 let session = self.session(None, None).await?;
-                let cancels = notification.method == "notifications/cancelled";
-                let id = notification.params.get("requestId").filter(|_| cancels);
-                if let (Some(session), Some(id)) = (session, id.and_then(RequestId::of_value)) {
+                if let (Some(session), Some(id)) = (session, notification.cancels) {
                     session.cancel(&id);
                 }
                 Ok(answer::empty(StatusCode::ACCEPTED))

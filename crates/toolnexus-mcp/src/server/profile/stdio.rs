@@ -136,9 +136,9 @@ impl McpProfile {
             return;
         }
         let message = match message::read(line) {
-            Ok(Incoming::Notification(Notification { method, params })) => {
-                if method == "notifications/cancelled" {
-                    calls.cancel(&params);
+            Ok(Incoming::Notification(Notification { cancels, .. })) => {
+                if let Some(id) = cancels {
+                    calls.cancel(&id);
                 }
                 return;
             }
@@ -250,9 +250,8 @@ impl Calls {
         self.tokens.remove(&task);
     }
 
-    fn cancel(&self, params: &Map<String, Value>) {
-        let Some(cancelled) = params.get("requestId").and_then(RequestId::of_value) else { return };
-        for (_, token) in self.tokens.values().filter(|(id, _)| *id == cancelled) {
+    fn cancel(&self, cancelled: &RequestId) {
+        for (_, token) in self.tokens.values().filter(|(id, _)| id == cancelled) {
             token.cancel();
         }
     }
