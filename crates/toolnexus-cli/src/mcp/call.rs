@@ -5,7 +5,7 @@ use std::path::Path;
 
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use toolnexus::mcp::{McpConnection, McpStatus};
+use toolnexus::mcp::McpStatus;
 use toolnexus::reports::{LogLevel, ToolReport, report_channel};
 use toolnexus::{Tool, ToolContext, ToolResult};
 
@@ -30,7 +30,7 @@ pub(super) async fn call(args: &CallArgs, screen: &Screen, interrupt: &Interrupt
     let wait_for = io::stdin().is_terminal().then(|| person::resolver(screen));
     let servers = Servers::load(Some(config), wait_for, screen, interrupt).await?;
     let ended = match wanted(&servers, args) {
-        Ok(tool) => run(tool, arguments, args, screen, interrupt).await,
+        Ok(tool) => run(&tool, arguments, args, screen, interrupt).await,
         Err(failure) => Err(failure),
     };
     servers.close().await;
@@ -82,7 +82,7 @@ fn parse(text: &str, origin: &str) -> Result<Value, Failure> {
 }
 
 /// The tool that is asked for, of a server that works.
-fn wanted<'s>(servers: &'s Servers, args: &CallArgs) -> Result<&'s Tool, Failure> {
+fn wanted(servers: &Servers, args: &CallArgs) -> Result<Tool, Failure> {
     if let Some(failed) = servers.failure(&args.server) {
         return Err(Failure::new(Exit::Failed, failed.text()));
     }
@@ -93,26 +93,26 @@ fn wanted<'s>(servers: &'s Servers, args: &CallArgs) -> Result<&'s Tool, Failure
             args.server
         )));
     };
-    find(connection, &args.tool).ok_or_else(|| Failure::usage(no_such_tool(connection, &args.tool)))
+    let tools = connection.tools();
+    find(&tools, &args.tool)
+        .cloned()
+        .ok_or_else(|| Failure::usage(no_such_tool(&args.server, &tools, &args.tool)))
 }
 
 /// A server may call one tool as another reads to a model: its own names win.
-fn find<'c>(connection: &'c McpConnection, name: &str) -> Option<&'c Tool> {
-    let tools = connection.tools();
-    tools
-        .iter()
-        .find(|tool| remote_name(tool) == name)
-        .or_else(|| tools.iter().find(|tool| tool.name == name))
+fn find<'t>(tools: &'t [Tool], name: &str) -> Option<&'t Tool> {
+    let by_its_own = tools.iter().find(|tool| remote_name(tool) == name);
+    by_its_own.or_else(|| tools.iter().find(|tool| tool.name == name))
 }
 
-fn no_such_tool(connection: &McpConnection, name: &str) -> String {
-    let names: Vec<&str> = connection.tools().iter().map(remote_name).take(NAMED).collect();
-    let listed = match (names.is_empty(), connection.tools().len().saturating_sub(names.len())) {
+fn no_such_tool(server: &str, tools: &[Tool], name: &str) -> String {
+    let names: Vec<&str> = tools.iter().map(remote_name).take(NAMED).collect();
+    let listed = match (names.is_empty(), tools.len().saturating_sub(names.len())) {
         (true, _) => "no tool".to_owned(),
         (false, 0) => names.join(", "),
         (false, more) => format!("{} and {more} more", names.join(", ")),
     };
-    format!("MCP server {} has no tool \"{name}\": it has {listed}", connection.name())
+    format!("MCP server {server} has no tool \"{name}\": it has {listed}")
 }
 
 async fn run(

@@ -85,7 +85,7 @@ fn text(servers: &Servers, connection: &McpConnection) -> String {
             indented(instructions.trim_end(), "  ")
         ));
     }
-    for tool in connection.tools() {
+    for tool in connection.tools().iter() {
         out.push_str(&format!("\n{}", paint.name(&plain(remote_name(tool)))));
         if let Some(title) = tool.title.as_deref().filter(|title| *title != remote_name(tool)) {
             out.push_str(&format!("  {}", plain(title)));
