@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rmcp::model::RequestId;
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
@@ -27,6 +27,7 @@ use crate::config::McpServerConfig;
 use crate::era::Seen;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
+use crate::open::{MAX_ASKED, taken_back};
 pub(crate) use client::HttpClient;
 pub(crate) use sse::{Start, start as start_sse};
 
@@ -38,9 +39,6 @@ const MAX_CONCURRENT_POSTS: usize = 64;
 
 /// The longest pause between attempts to resume an event stream.
 const MAX_RESUME_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
-
-/// Requests of a server that are open at once, as far as their methods are known.
-const MAX_ASKED: usize = 256;
 
 /// One exchange failed. Its text is the kind of failure and nothing of the exchange.
 #[derive(Clone, thiserror::Error)]
@@ -75,7 +73,7 @@ pub(crate) struct HttpLink {
     seen: Arc<Mutex<Seen>>,
     /// Whether the server has issued a session.
     session: Arc<AtomicBool>,
-    /// The methods of the server's open requests.
+    /// The server's open requests, with their methods.
     asked: Arc<Mutex<HashMap<RequestId, String>>>,
     /// Whether somebody signs in.
     asking: Asking,
@@ -108,11 +106,24 @@ impl HttpLink {
         self.session.load(Ordering::Relaxed)
     }
 
-    /// Notes a request of the server's, whose answer must name its method.
-    fn note_asked(&self, id: &RequestId, method: String) {
+    /// Whether a message goes on to rmcp: a server that asks without end is not heard (see
+    /// [`MAX_ASKED`]). A request is noted, since its answer must name its method.
+    fn takes(&self, message: &ServerJsonRpcMessage, method: impl FnOnce() -> Option<String>) -> bool {
         let mut asked = lock(&self.asked);
-        if asked.len() < MAX_ASKED {
-            asked.insert(id.clone(), method);
+        match message {
+            ServerJsonRpcMessage::Request(request) => {
+                let room = asked.len() < MAX_ASKED && !asked.contains_key(&request.id);
+                if room {
+                    asked.insert(request.id.clone(), method().unwrap_or_default());
+                }
+                room
+            }
+            _ => {
+                if let Some(id) = taken_back(message) {
+                    asked.remove(id);
+                }
+                true
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 const EARLY: usize = 16;
 
 /// How many questions of one server wait for the host at once.
-const MAX_QUESTIONS: usize = 64;
+pub(crate) const MAX_QUESTIONS: usize = 64;
 
 /// The longest log line that is passed on, in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;

@@ -154,8 +154,21 @@ impl States {
         *lock(&self.state)
     }
 
-    pub(crate) fn set(&self, server: &str, state: McpState, error: Option<String>) {
-        let before = std::mem::replace(&mut *lock(&self.state), state);
+    /// Notes a state if it still `holds`, which is looked at when no other can come in between.
+    pub(crate) fn set(
+        &self,
+        server: &str,
+        state: McpState,
+        error: Option<String>,
+        holds: impl FnOnce() -> bool,
+    ) {
+        let before = {
+            let mut now = lock(&self.state);
+            if !holds() {
+                return;
+            }
+            std::mem::replace(&mut *now, state)
+        };
         if before != state {
             self.listeners.tell(&McpStateChange { server: server.to_owned(), state, error });
         }
@@ -223,8 +236,9 @@ mod tests {
         let note = Arc::clone(&told);
         states.listeners.add(Arc::new(move |change| lock(&note).push(change.state)));
         for state in [McpState::Starting, McpState::Starting, McpState::Error] {
-            states.set("x", state, None);
+            states.set("x", state, None, || true);
         }
+        states.set("x", McpState::Running, None, || false);
         assert_eq!(*lock(&told), [McpState::Starting, McpState::Error]);
         assert_eq!(states.get(), McpState::Error);
     }

@@ -1,27 +1,52 @@
 //! The requests that wait for an answer on a wire that carries them all.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage, ServerNotification,
+};
 
 use crate::in_flight::CallsInFlight;
 use crate::wire::{self, Opener};
+
+/// Requests of a server that are open at once. Further ones are not heard: who asks faster than it reads
+/// the answers would fill the memory with them.
+pub(crate) const MAX_ASKED: usize = 256;
+
+type Asked = Arc<Mutex<HashSet<RequestId>>>;
 
 /// Follows the open requests from the outgoing side, and reads what comes in for them.
 pub(crate) struct OpenRequests {
     calls: Arc<CallsInFlight>,
     opener: Option<(RequestId, Opener)>,
     pending: HashSet<RequestId>,
+    /// The server's own requests whose answers have not been sent yet.
+    asked: Asked,
+}
+
+/// A message that is being sent. An answer closes the server's request once this is dropped.
+pub(crate) struct Outgoing {
+    asked: Asked,
+    answers: Option<RequestId>,
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if let Some(id) = &self.answers {
+            lock(&self.asked).remove(id);
+        }
+    }
 }
 
 impl OpenRequests {
     pub(crate) fn new(calls: Arc<CallsInFlight>) -> Self {
-        OpenRequests { calls, opener: None, pending: HashSet::new() }
+        OpenRequests { calls, opener: None, pending: HashSet::new(), asked: Asked::default() }
     }
 
-    /// Notes a message that goes out.
-    pub(crate) fn note(&mut self, message: &ClientJsonRpcMessage) {
+    /// Notes a message that goes out. What is returned lives until it is sent.
+    #[must_use]
+    pub(crate) fn note(&mut self, message: &ClientJsonRpcMessage) -> Outgoing {
         if let ClientJsonRpcMessage::Request(request) = message {
             if let Some(opener) = Opener::of(&request.request) {
                 self.opener = Some((request.id.clone(), opener));
@@ -30,6 +55,7 @@ impl OpenRequests {
         } else if let Some(id) = withdrawn(message) {
             self.pending.remove(id);
         }
+        Outgoing { asked: Arc::clone(&self.asked), answers: wire::answered(message).cloned() }
     }
 
     /// The message that a [`readable`](wire::readable) text is, if anybody waits for it. An answer that no open request has
@@ -42,7 +68,18 @@ impl OpenRequests {
         let answered = match &mut message {
             ServerJsonRpcMessage::Response(response) => Some(&mut response.id),
             ServerJsonRpcMessage::Error(error) => error.id.as_mut(),
-            _ => None,
+            ServerJsonRpcMessage::Request(request) => {
+                let mut asked = lock(&self.asked);
+                let room = asked.len() < MAX_ASKED && asked.insert(request.id.clone());
+                drop(asked);
+                return room.then_some(message);
+            }
+            ServerJsonRpcMessage::Notification(_) => {
+                if let Some(id) = taken_back(&message) {
+                    lock(&self.asked).remove(id);
+                }
+                None
+            }
         };
         if let Some(id) = answered {
             *id = self.take(id)?;
@@ -73,6 +110,19 @@ impl OpenRequests {
             RequestId::Number(_) => None,
         })
     }
+}
+
+/// The server's own request that a cancel notice of the server's takes back: nobody answers it.
+pub(crate) fn taken_back(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    let ServerJsonRpcMessage::Notification(notification) = message else { return None };
+    match &notification.notification {
+        ServerNotification::CancelledNotification(cancelled) => cancelled.params.request_id.as_ref(),
+        _ => None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The request that a cancel notice withdraws.

@@ -16,6 +16,7 @@ use toolnexus_core::{ToolContext, WaitFor};
 
 use crate::elicitation;
 use crate::failure::{Fault, McpFailureKind};
+use crate::in_flight::MAX_QUESTIONS;
 use crate::request::Limits;
 use crate::slot::Slot;
 use crate::wire::ELICITATION;
@@ -138,6 +139,9 @@ impl Wanted {
         if requests.is_empty() && state.is_none() {
             return Err(Fault::malformed());
         }
+        if requests.len() > MAX_QUESTIONS {
+            return Err(refused(&format!("input required in more than {MAX_QUESTIONS} ways at once")));
+        }
         Ok(Some(Wanted { requests, state }))
     }
 
@@ -253,6 +257,13 @@ mod tests {
             r#"{"resultType":"input_required","requestState":{}}"#,
         ] {
             assert_eq!(Wanted::read(raw), Err(Fault::malformed()), "{raw}");
+        }
+        // As in the other era, nobody is asked more than so many questions at once.
+        for (count, asks) in [(MAX_QUESTIONS, true), (MAX_QUESTIONS + 1, false)] {
+            let requests: Map<String, Value> =
+                (0..count).map(|n| (n.to_string(), json!({"method": ELICITATION}))).collect();
+            let raw = json!({"resultType": "input_required", "inputRequests": requests}).to_string();
+            assert_eq!(Wanted::read(&raw).is_ok(), asks, "{count}");
         }
     }
 }

@@ -12,11 +12,13 @@
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use rmcp::model::{ClientNotification, ClientRequest, RequestMetaObject};
+use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -32,6 +34,10 @@ use crate::options::LoadMcpOptions;
 use crate::request::{Limits, notify, request};
 use crate::spend::SpendGate;
 use crate::transport::SessionMode;
+
+/// The pause between two looks at a server's tools: one that announces others whenever it is asked is
+/// not asked without end.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// Why there is no session to send on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +75,7 @@ pub(crate) struct Slot {
     pub(crate) closed: CancellationToken,
     states: States,
     /// Who has the tools.
-    owner: OnceLock<Weak<Server>>,
+    owner: Arc<SetOnce<Weak<Server>>>,
     /// What is under way to start the server.
     joined: Mutex<Option<WeakShared<Start>>>,
     /// Whether a session has ever stood here.
@@ -94,7 +100,7 @@ impl Slot {
             live: Mutex::default(),
             closed: CancellationToken::new(),
             states: States::default(),
-            owner: OnceLock::new(),
+            owner: Arc::default(),
             joined: Mutex::default(),
             stood: AtomicBool::new(false),
             renewing: tokio::sync::Mutex::default(),
@@ -192,8 +198,10 @@ impl Slot {
         self.states.get()
     }
 
+    /// Notes the state; a closed slot's is `stopped`, whatever was under way in it.
     pub(crate) fn set_state(&self, state: McpState, error: Option<String>) {
-        self.states.set(&self.server, state, error);
+        let holds = || state == McpState::Stopped || !self.closed.is_cancelled();
+        self.states.set(&self.server, state, error, holds);
     }
 
     /// Who is told of its state.
@@ -260,6 +268,7 @@ impl Slot {
                 Ok(()) => Ok(self.live()?),
                 Err(failure) => Err(failure.into_fault()),
             },
+            () = expired(context) => Err(Fault::timeout()),
         }
     }
 
@@ -268,29 +277,36 @@ impl Slot {
         let follows = self.opts.as_ref().is_some_and(|opts| opts.live_tool_list);
         let restarts = self.opts.as_ref().and_then(|opts| opts.auto_restart);
         let (slot, watched, calls) = (self.this.clone(), Arc::downgrade(live), Arc::clone(&live.calls));
+        let owner = Arc::clone(&self.owner);
         let ran = Instant::now();
         live.runtime.spawn(async move {
             loop {
+                let changed = async {
+                    // What is announced while the first list is on its way counts for its owner.
+                    let owner = owner.wait().await;
+                    calls.tools_changed().await;
+                    owner
+                };
                 tokio::select! {
                     biased;
                     () = calls.ended() => break,
-                    () = calls.tools_changed(), if follows => {
-                        let owner = slot.upgrade().and_then(|slot| slot.owner.get()?.upgrade());
-                        if let Some(owner) = owner
-                            && let Err(failure) = owner.refresh().await
-                        {
-                            warn!("[toolnexus] MCP server \"{}\" was not listed anew: {failure}", failure.server());
-                        }
-                    }
+                    owner = changed, if follows => follow(owner).await,
+                }
+                tokio::select! {
+                    biased;
+                    () = calls.ended() => break,
+                    () = sleep(BETWEEN_LOOKS) => {}
                 }
             }
             let Some(slot) = slot.upgrade() else { return };
             // Taken out, replaced or closed: its end was meant.
-            let stands = slot.current().is_some_and(|live| std::ptr::eq(Arc::as_ptr(&live), watched.as_ptr()));
+            let stands =
+                slot.current().is_some_and(|live| std::ptr::eq(Arc::as_ptr(&live), watched.as_ptr()));
             if !stands || slot.closed.is_cancelled() {
                 return;
             }
-            let fault = slot.current().and_then(|live| live.ended()).unwrap_or_else(|| Fault::transport("transport"));
+            let fault =
+                slot.current().and_then(|live| live.ended()).unwrap_or_else(|| Fault::transport("transport"));
             let failure = slot.failure(fault, McpPhase::Connect);
             slot.set_state(McpState::Error, Some(failure.to_string()));
             let owner = slot.owner.get().cloned();
@@ -374,6 +390,21 @@ impl Slot {
     }
 }
 
+/// Lists the tools of a server that has announced others.
+async fn follow(owner: &Weak<Server>) {
+    let Some(server) = owner.upgrade() else { return };
+    let abandoned = server.abandoned();
+    let refreshed = tokio::select! {
+        biased;
+        () = abandoned.cancelled() => return,
+        refreshed = server.refresh() => refreshed,
+    };
+    drop(server);
+    if let Err(failure) = refreshed {
+        warn!("[toolnexus] MCP server \"{}\" was not listed anew: {failure}", failure.server());
+    }
+}
+
 /// Starts a server that is only started when it is needed.
 async fn start(slot: Weak<Slot>) -> Result<(), McpFailure> {
     let Some(slot) = slot.upgrade() else { return Ok(()) };
@@ -387,6 +418,14 @@ async fn start(slot: Weak<Slot>) -> Result<(), McpFailure> {
             starting.failed(unreached.failure.to_string());
             Err(unreached.failure)
         }
+    }
+}
+
+/// Ends when the time of whoever asks is over, if it is limited. Starting has limits of its own.
+async fn expired(context: Option<&ToolContext>) {
+    match context.and_then(|context| context.timeout_ms) {
+        Some(limit) => sleep(Duration::from_millis(limit)).await,
+        None => pending().await,
     }
 }
 

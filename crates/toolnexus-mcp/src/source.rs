@@ -155,6 +155,14 @@ struct Record {
     server: Option<Arc<Server>>,
 }
 
+impl Drop for Record {
+    fn drop(&mut self) {
+        if let Some(server) = &self.server {
+            server.abandon();
+        }
+    }
+}
+
 impl McpConnection {
     pub(crate) fn disabled(name: &str) -> Self {
         McpConnection(Arc::new(Record {

@@ -91,13 +91,13 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.open.note(&message);
+        let outgoing = self.open.note(&message);
         let stdin = Arc::clone(&self.stdin);
         let nobody_reads = self.calls.have_ended() && wire::is_answer(&message);
         let (written, next) = oneshot::channel::<()>();
         let before = std::mem::replace(&mut self.before, next);
         async move {
-            let _written = written;
+            let _written = (written, outgoing);
             if nobody_reads {
                 return Ok(());
             }

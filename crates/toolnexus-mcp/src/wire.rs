@@ -203,6 +203,15 @@ pub(crate) fn is_answer(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_))
 }
 
+/// The id of the server's request that a message answers.
+pub(crate) fn answered(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        ClientJsonRpcMessage::Response(response) => Some(&response.id),
+        ClientJsonRpcMessage::Error(error) => error.id.as_ref(),
+        _ => None,
+    }
+}
+
 /// The id of a request.
 pub(crate) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     let ClientJsonRpcMessage::Request(request) = message else { return None };

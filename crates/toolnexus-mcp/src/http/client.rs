@@ -272,11 +272,7 @@ impl HttpClient {
                 }
             }
             ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {
-                let id = match message {
-                    ClientJsonRpcMessage::Response(response) => Some(&response.id),
-                    ClientJsonRpcMessage::Error(error) => error.id.as_ref(),
-                    _ => None,
-                };
+                let id = wire::answered(message);
                 let answered = id.and_then(|id| super::lock(&self.0.link.asked).remove(id));
                 let modern = headers.get(&VERSION).is_some_and(|version| version >= MODERN_VERSION.as_str());
                 let method =

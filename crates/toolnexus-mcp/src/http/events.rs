@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
 
@@ -17,6 +17,9 @@ use crate::in_flight::CallsInFlight;
 use crate::wire::{self, Spoiled};
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// The shortest pause before a stream is resumed, in milliseconds, whatever the server asks for.
+const MIN_RESUME_PAUSE_MS: u64 = 100;
 
 /// Events as they come.
 pub(super) type RawEvents = Events;
@@ -32,12 +35,12 @@ pub(super) fn events(
     slot: AdmissionSlot,
 ) -> Events {
     let abort = link.abort.clone();
-    let events = raw(response).map(move |event| {
-        let _held = &slot;
-        match event {
-            Ok(event) => Ok(tapped(event, &calls, request.as_ref(), &link)),
-            Err(error) => spoiled(&error, request.as_ref()).ok_or(error),
-        }
+    // A stream that breaks ends: rmcp resumes a broken one without a pause, and would do so for ever.
+    let events = raw(response).scan(slot, move |_held, event| {
+        std::future::ready(match event {
+            Ok(event) => Some(Ok(tapped(event, &calls, request.as_ref(), &link))),
+            Err(error) => spoiled(&error, request.as_ref()).map(Ok),
+        })
     });
     events.take_until(abort.cancelled_owned()).boxed()
 }
@@ -70,21 +73,17 @@ pub(super) fn fault(error: &SseError) -> Fault {
 /// The event with its payload as rmcp shall read it; what nobody waits for loses its payload and
 /// keeps its id.
 fn tapped(mut event: Sse, calls: &CallsInFlight, stream_of: Option<&RequestId>, link: &HttpLink) -> Sse {
+    event.retry = event.retry.map(|pause| pause.max(MIN_RESUME_PAUSE_MS));
     if !matches!(event.event.as_deref(), None | Some("" | "message")) {
         return event;
     }
     if let Some(data) = event.data.take() {
         let data = wire::readable(data.as_bytes());
         event.data = match wire::read(&data, calls, stream_of, |_| None) {
-            Some(message) => {
-                if let ServerJsonRpcMessage::Request(asked) = &message
-                    && let Some(method) = method_of(&data)
-                {
-                    link.note_asked(&asked.id, method);
-                }
+            Some(message) if link.takes(&message, || method_of(&data)) => {
                 serde_json::to_string(&message).ok()
             }
-            None => None,
+            _ => None,
         };
     }
     event

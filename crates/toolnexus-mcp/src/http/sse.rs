@@ -88,7 +88,7 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.open.note(&message);
+        let outgoing = self.open.note(&message);
         self.posts.retain(|_, post| !post.is_cancelled());
         let post = CancellationToken::new();
         if let ClientJsonRpcMessage::Request(request) = &message {
@@ -105,7 +105,7 @@ impl Transport<RoleClient> for SseTransport {
                 () = post.cancelled() => Ok(()),
                 sent = client.post_plain(&endpoint, &message) => sent,
             };
-            drop(done);
+            drop((done, outgoing));
             sent.map_err(HttpFault)
         }
     }

@@ -1,11 +1,13 @@
 //! One server with the tools it has now.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use toolnexus_core::Tool;
 
 use super::{AutoRestart, LONGEST_PAUSE, Listeners, McpState, McpToolsChange, Starting, lock};
@@ -24,6 +26,8 @@ pub(crate) struct Server {
     refreshing: tokio::sync::Mutex<()>,
     /// How often it has been started again without running for long.
     attempts: AtomicU32,
+    /// Nobody has the server any more, whatever is under way for it.
+    abandoned: CancellationToken,
 }
 
 struct Known {
@@ -43,9 +47,20 @@ impl Server {
             tools_listeners: Listeners::default(),
             refreshing: tokio::sync::Mutex::default(),
             attempts: AtomicU32::new(0),
+            abandoned: CancellationToken::new(),
         });
         server.slot.belongs_to(&server.this);
         server
+    }
+
+    /// Ends what goes on in the background, and with it the last hold on the server.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.cancel();
+    }
+
+    /// Cancelled once nobody has the server any more.
+    pub(crate) fn abandoned(&self) -> CancellationToken {
+        self.abandoned.clone()
     }
 
     /// The tools it has now.
@@ -121,14 +136,17 @@ impl Server {
             if known.listed == listed {
                 return;
             }
-            let same = |wanted: &ListedTool| {
-                let unchanged = known.listed.contains(wanted);
-                let is_it = |tool: &&Tool| {
-                    tool.origin.as_ref().is_some_and(|origin| origin.remote_name == wanted.name)
+            let tools: Arc<[Tool]> = {
+                let before = by_name(known.listed.iter().map(|listed| (listed.name.as_str(), listed)));
+                let made = by_name(known.tools.iter().filter_map(|tool| {
+                    tool.origin.as_ref().map(|origin| (origin.remote_name.as_str(), tool))
+                }));
+                let same = |wanted: &ListedTool| {
+                    let unchanged = before.get(wanted.name.as_str()).is_some_and(|listed| *listed == wanted);
+                    made.get(wanted.name.as_str()).filter(|_| unchanged).map(|tool| Tool::clone(tool))
                 };
-                known.tools.iter().filter(|_| unchanged).find(is_it).cloned()
+                tools_of(&listed, &self.slot, same).into()
             };
-            let tools: Arc<[Tool]> = tools_of(&listed, &self.slot, same).into();
             let definitions = |tools: &[Tool]| {
                 let definition = |tool: &Tool| {
                     (
@@ -151,6 +169,15 @@ impl Server {
         let server = self.slot.server.to_string();
         self.tools_listeners.tell(&McpToolsChange { server, tools });
     }
+}
+
+/// A list, ready to be asked by name. Of several of one name, which are one tool, the first counts.
+fn by_name<'a, T>(entries: impl Iterator<Item = (&'a str, T)>) -> HashMap<&'a str, T> {
+    let mut named = HashMap::new();
+    for (name, entry) in entries {
+        named.entry(name).or_insert(entry);
+    }
+    named
 }
 
 /// Starts a lost server again, after a pause that doubles, until it runs, is closed, or it was tried often
@@ -179,8 +206,14 @@ pub(crate) async fn bring_back(server: Weak<Server>, policy: AutoRestart, ran: I
         }
         let Some(server) = server.upgrade() else { return };
         // By hand, meanwhile.
-        if server.slot.state() != McpState::Error || server.restart().await.is_ok() {
+        if server.slot.state() != McpState::Error {
             return;
+        }
+        let abandoned = server.abandoned();
+        tokio::select! {
+            biased;
+            () = abandoned.cancelled() => return,
+            restarted = server.restart() => if restarted.is_ok() { return },
         }
     }
 }

@@ -42,8 +42,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ForeignTransport<T> {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.open.note(&message);
-        self.inner.send(message)
+        let outgoing = self.open.note(&message);
+        let sending = self.inner.send(message);
+        async move {
+            let sent = sending.await;
+            drop(outgoing);
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
