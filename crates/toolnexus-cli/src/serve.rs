@@ -1,5 +1,6 @@
 //! `toolnexus serve`: lends the tools to other programs, over MCP.
 
+use std::env::VarError;
 use std::io::{self, IsTerminal as _};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -167,11 +168,18 @@ fn profile(args: &ServeArgs, sources: &Sources) -> Result<McpServeConfig, Failur
 
 /// What callers have to send.
 fn find_token(args: &ServeArgs) -> Result<Option<String>, Failure> {
-    let value = |name: &str| std::env::var(name).ok().filter(|token| !token.trim().is_empty());
+    let value = |name: &str| match std::env::var(name) {
+        Ok(token) => Ok(Some(token).filter(|token| !token.trim().is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        // Somebody wants a token: that it cannot be read must not mean that none is asked for.
+        Err(VarError::NotUnicode(_)) => Err(Failure::usage(format!(
+            "{name} is not text in UTF-8, which callers could not send; set it to a long random text"
+        ))),
+    };
     match &args.token_env {
         None if args.open => Ok(None),
-        None => Ok(value(TOKEN_VARIABLE)),
-        Some(name) => match value(name) {
+        None => value(TOKEN_VARIABLE),
+        Some(name) => match value(name)? {
             Some(token) => Ok(Some(token)),
             None => Err(Failure::usage(format!(
                 "--token-env {name}: the variable is not set; set it to a long random text, and give callers the same"
@@ -254,6 +262,7 @@ async fn listen(
     );
     let who = match (has_token, is_local(addr)) {
         (true, _) => "callers must send the token, as `Authorization: Bearer …`",
+        (false, true) if args.open => "every program on this machine can call, as --open says",
         (false, true) => "every program on this machine can call; set TOOLNEXUS_TOKEN to ask for a token",
         (false, false) => "everybody who reaches this address can call",
     };

@@ -272,6 +272,24 @@ async fn a_token_is_asked_for() {
     }
 }
 
+// A token that cannot be read is not one that nobody wants
+#[tokio::test]
+async fn a_token_that_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    for args in [
+        &["serve", "--mcp", "127.0.0.1:0"][..],
+        &["serve", "--mcp", "127.0.0.1:0", "--token-env", "TOOLNEXUS_TOKEN"],
+    ] {
+        let mut command = place.command(args);
+        command.env("TOOLNEXUS_TOKEN", std::ffi::OsStr::from_bytes(b"s3cret\xff"));
+        let ran = place.end(command.spawn().unwrap()).await;
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:#?}");
+        ran.says(&["TOOLNEXUS_TOKEN is not text in UTF-8"]);
+        assert!(!format!("{ran:?}").contains("s3cret"), "{ran:#?}");
+    }
+}
+
 #[tokio::test]
 async fn other_machines_are_let_in_on_purpose_only() {
     let place = Place::new();
@@ -285,6 +303,10 @@ async fn other_machines_are_let_in_on_purpose_only() {
     assert_eq!(open.status("").await, 200);
     open.end(&place, Signal::INT).await;
     let place = Place::new().env("TOOLNEXUS_TOKEN", "s3cret");
+    let open = Listening::at(&place, &["--open"]).await;
+    assert!(open.said.contains("as --open says"), "{}", open.said);
+    assert_eq!(open.status("").await, 200);
+    open.end(&place, Signal::INT).await;
     let guarded = Listening::start(&place, &["serve", "--mcp", "0.0.0.0:0"]).await;
     assert_eq!(guarded.status("").await, 401);
     guarded.end(&place, Signal::INT).await;
