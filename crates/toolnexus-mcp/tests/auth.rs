@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use support::{output, server, tool};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::BoxError;
+use toolnexus_core::{BoxError, BoxFuture};
 use toolnexus_mcp::{
     FileTokenStore, InMemoryTokenStore, LoadMcpOptions, McpAuth, McpConfig, McpContext, McpContextError,
     McpServerConfig, McpSignIn, McpSignInRequest, McpSource, McpTokenStore, ServerKind, load_mcp,
@@ -545,6 +545,34 @@ impl Log {
         }
         record(&mut Text(&mut self.0.lock().unwrap()));
     }
+}
+
+// MCP-40: a host that panics where it is asked fails that sign-in and nothing else
+#[tokio::test]
+async fn a_host_that_panics_has_shown_nothing() {
+    struct Careless;
+    impl McpTokenStore for Careless {
+        fn load<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<SecretString>, BoxError>> {
+            panic!("load")
+        }
+        fn save<'a>(&'a self, _: &'a str, _: &'a SecretString) -> BoxFuture<'a, Result<(), BoxError>> {
+            panic!("save")
+        }
+        fn clear<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), BoxError>> {
+            panic!("clear")
+        }
+    }
+    let servers = Authorization::start(Rules::default()).await;
+    for sign_in in [
+        McpSignIn::browser(|_| panic!("no browser")),
+        McpSignIn::redirected(REDIRECT, |_| async { panic!("nobody") }),
+    ] {
+        let failed = failure(&servers, McpAuth::new().sign_in(sign_in)).await;
+        assert_eq!(failed, "http-status (sign-in could not be shown) (HTTP 401)");
+    }
+    let source = connected(&servers, person().store(Careless)).await;
+    assert_eq!(output(&source, "docs_say").await, "done");
+    source.close().await;
 }
 
 // MCP-16, MCP-22, MCP-48: no token, code, state, verifier or secret in a log, an error or `Debug`

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 #[cfg(target_os = "linux")]
-use support::alone::{alone, settled};
+use support::alone::{alone, no_tasks, settled};
 use support::{gone, is_alive, noted, servers, stdio};
 use toolnexus_mcp::{
     LoadMcpOptions, McpConfig, McpContext, McpContextError, McpSource, list_mcp_tools, load_mcp,
@@ -184,6 +184,6 @@ fn many_ended_loads_leave_no_process_and_no_descriptor() {
         let before = before.unwrap();
         let after = settled(before).await;
         assert!(after <= before, "{before} descriptors before, {after} after");
-        assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+        no_tasks().await;
     });
 }

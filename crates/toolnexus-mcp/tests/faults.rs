@@ -6,7 +6,7 @@ mod support;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use support::alone::{alone, settled};
+use support::alone::{alone, no_tasks, settled};
 use support::{gone, noted, output, output_within, servers, stdio, tool};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use toolnexus_mcp::{LoadMcpOptions, McpSource, McpStatus, load_mcp, load_mcp_with};
@@ -304,7 +304,7 @@ fn two_hundred_servers_at_once() {
         refusing.stop().await;
         let after = settled(before).await;
         assert!(after <= before, "{before} descriptors before, {after} after");
-        assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+        no_tasks().await;
     });
 }
 
@@ -348,6 +348,6 @@ fn dropping_everything_in_a_call_leaves_nothing() {
         http.stop().await;
         let after = settled(before).await;
         assert!(after <= before, "{before} descriptors before, {after} after");
-        assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+        no_tasks().await;
     });
 }

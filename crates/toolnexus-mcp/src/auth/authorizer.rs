@@ -1,8 +1,10 @@
 //! Before each request and after each refusal.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 use rmcp::model::RequestId;
@@ -238,9 +240,10 @@ impl Authorizer {
     }
 
     async fn kept(&self) -> Option<Record> {
-        match self.store.load(self.resource.as_str()).await {
-            Ok(kept) => kept.as_ref().and_then(Record::from_secret),
-            Err(_) => {
+        let loaded = async { self.store.load(self.resource.as_str()).await };
+        match AssertUnwindSafe(loaded).catch_unwind().await {
+            Ok(Ok(kept)) => kept.as_ref().and_then(Record::from_secret),
+            Ok(Err(_)) | Err(_) => {
                 warn!("[toolnexus] MCP server \"{}\": the kept sign-in could not be read", self.server);
                 None
             }
@@ -253,8 +256,9 @@ impl Authorizer {
     }
 
     async fn keep(&self, turn: &mut Turn, record: Record) {
-        let saved = self.store.save(self.resource.as_str(), &record.to_secret()).await;
-        if saved.is_err() {
+        let secret = record.to_secret();
+        let saved = async { self.store.save(self.resource.as_str(), &secret).await };
+        if !matches!(AssertUnwindSafe(saved).catch_unwind().await, Ok(Ok(()))) {
             warn!("[toolnexus] MCP server \"{}\": the sign-in could not be kept", self.server);
         }
         self.take(turn, record);

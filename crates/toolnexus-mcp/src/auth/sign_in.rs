@@ -1,7 +1,9 @@
 //! How a person is asked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use toolnexus_core::{BoxError, BoxFuture};
 
 use super::loopback::Loopback;
@@ -103,14 +105,19 @@ impl Visit<'_> {
         }
     }
 
-    /// Shows the address; gives the one that the browser was sent to.
+    /// Shows the address; gives the one that the browser was sent to. A host that panics has shown
+    /// nothing.
     pub(super) async fn go(self, request: McpSignInRequest, state: &str) -> Result<String, Problem> {
         match self {
             Visit::Browser(open, loopback) => {
-                open(request).map_err(|_| Problem::NotShown)?;
+                let opened = catch_unwind(AssertUnwindSafe(|| open(request)));
+                opened.is_ok_and(|opened| opened.is_ok()).then_some(()).ok_or(Problem::NotShown)?;
                 loopback.receive(state).await
             }
-            Visit::Host(_, ask) => ask(request).await.map_err(|_| Problem::NotShown),
+            Visit::Host(_, ask) => {
+                let asked = AssertUnwindSafe(async { ask(request).await }).catch_unwind().await;
+                asked.ok().and_then(Result::ok).ok_or(Problem::NotShown)
+            }
         }
     }
 }

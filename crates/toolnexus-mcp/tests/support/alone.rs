@@ -29,6 +29,19 @@ pub(crate) async fn settled(descriptors: usize) -> usize {
     }
 }
 
+/// Waits until no task of this runtime is alive. A task that has been told to end takes a moment.
+pub(crate) async fn no_tasks() {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        if alive == 0 {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{alive} tasks are alive");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Runs this test in a process of its own; true in that process.
 pub(crate) fn alone(test: &str) -> bool {
     const MARK: &str = "TOOLNEXUS_TEST_ALONE";
@@ -40,6 +53,7 @@ pub(crate) fn alone(test: &str) -> bool {
         .env(MARK, "1")
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}{}", said(&output.stdout), said(&output.stderr));
     false
 }
