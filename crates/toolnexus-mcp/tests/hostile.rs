@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use support::{gone, inherited, noted, output, servers, stdio, tool, with};
+use support::{gone, noted, output, servers, stdio, tool, with};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::transport::{Permit, SpecSource};
@@ -250,10 +250,10 @@ async fn no_log_level_shows_a_secret() {
     .await;
     let url = url.replace("http://", "http://user-1:pass-1@") + "?api_key=key-1";
     let fixture = McpFixture::new().tool(FixtureTool::text("hi", "hi"));
-    let (name, value) = inherited();
+    let value = std::env::var("PATH").unwrap();
     let local = stdio(&fixture, json!({"environment": {"SECRET": "env-1"}}));
     let config = servers(json!({
-        "remote": {"url": url, "headers": {"Authorization": "Bearer head-1", "x-key": format!("${{{name}}}")}},
+        "remote": {"url": url, "headers": {"Authorization": "Bearer head-1", "x-key": "${PATH}"}},
         "local": local,
         "gone": {"command": ["no-such-program", "--token=arg-1"]},
         "dead": {"url": "http://user-1:pass-1@127.0.0.1:1/mcp?api_key=key-1", "headers": {"a": "head-1"}},
@@ -290,7 +290,6 @@ async fn a_long_list_is_compared_in_one_go() {
     assert_eq!(source.tools.len(), 20_000, "{source:?}");
     let began = Instant::now();
     source.refresh("x").await.unwrap();
-    println!("load {loading:?}, refresh {:?}", began.elapsed());
     assert!(began.elapsed() < loading * 4 + Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(source.current_tools().len(), 20_000);
     source.close().await;
