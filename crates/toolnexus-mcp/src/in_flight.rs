@@ -19,7 +19,7 @@ const EARLY: usize = 16;
 /// How many questions of one server wait for the host at once.
 pub(crate) const MAX_QUESTIONS: usize = 64;
 
-/// The longest log line that is passed on, in bytes.
+/// The longest log line, or message of a progress report, that is passed on, in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// How far a call has come, as its server says.
@@ -42,6 +42,25 @@ impl Progress {
             Value::Number(token) => token.as_i64(),
             Value::String(token) => token.parse().ok(),
             _ => None,
+        }
+    }
+
+    /// Without what nobody is told: it may be kept for a while.
+    fn bounded(self) -> Self {
+        let number = |value: Value| if value.is_number() { value } else { Value::Null };
+        let message = match self.message {
+            Value::String(mut text) => {
+                text.truncate(text.floor_char_boundary(MAX_LINE_BYTES));
+                text.shrink_to_fit();
+                Value::String(text)
+            }
+            _ => Value::Null,
+        };
+        Progress {
+            progress_token: Value::Null,
+            progress: number(self.progress),
+            total: number(self.total),
+            message,
         }
     }
 
@@ -146,6 +165,7 @@ impl CallsInFlight {
     pub(crate) fn progress(&self, params: &str) {
         let Ok(progress) = serde_json::from_str::<Progress>(params) else { return };
         let Some(token) = progress.token() else { return };
+        let progress = progress.bounded();
         let report = Report::Progress(Box::new(progress));
         let call = {
             let mut known = lock(&self.known);
@@ -396,6 +416,11 @@ mod tests {
             calls.progress(odd);
         }
         assert_eq!(first_reports.take_waiting(), []);
+        let long =
+            json!({"progressToken": 1, "progress": 1, "total": [], "message": "é".repeat(MAX_LINE_BYTES)});
+        calls.progress(&long.to_string());
+        let message = "é".repeat(MAX_LINE_BYTES / 2);
+        assert_eq!(first_reports.take_waiting(), [progress(1.0, None, Some(&message))]);
         drop(second);
         calls.progress(r#"{"progressToken":2,"progress":1}"#);
         assert_eq!(second_reports.take_waiting(), []);

@@ -133,3 +133,32 @@ pub(crate) fn withdrawn(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    // MCP-132: a server that asks without end is heard up to a limit, and again once answers are sent
+    #[test]
+    fn open_questions_are_limited() {
+        let mut open = OpenRequests::new(Arc::default());
+        let ask = |open: &mut OpenRequests, id: usize| {
+            open.read(&json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}).to_string()).is_some()
+        };
+        let answer = |id: usize| -> ClientJsonRpcMessage {
+            serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": {}})).unwrap()
+        };
+        assert!((0..MAX_ASKED).all(|id| ask(&mut open, id)));
+        assert!(!ask(&mut open, 1000), "no more are heard");
+        let sending = open.note(&answer(3));
+        assert!(!ask(&mut open, 1000), "the answer is not sent yet");
+        drop(sending);
+        assert!(!ask(&mut open, 4), "open already");
+        assert!(ask(&mut open, 1000) && !ask(&mut open, 1001));
+        let taken_back =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+        assert!(open.read(&taken_back.to_string()).is_some());
+        assert!(ask(&mut open, 1001), "nobody answers what was taken back");
+    }
+}

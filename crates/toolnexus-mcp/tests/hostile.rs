@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use serde_json::{Value, json};
-use support::{gone, inherited, noted, output, servers, stdio, tool};
+use support::{gone, noted, output, servers, stdio, tool, with};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use toolnexus_core::ToolContext;
 use toolnexus_mcp::transport::{Permit, SpecSource};
 use toolnexus_mcp::{LoadMcpOptions, McpState, McpStatus, load_mcp, load_mcp_with};
-use toolnexus_testkit::mcp::{FixtureTool, McpFixture, Reply, Step};
+use toolnexus_testkit::mcp::{FixtureTool, HttpOptions, McpFixture, McpHttpFixture, Reply, Step};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 /// A server that says what it likes: the raw response to each request's method and message.
@@ -186,10 +187,10 @@ async fn a_call_does_not_wait_for_a_start_without_end() {
     source.close().await;
 }
 
-// MCP-132: who asks without end and reads nothing meanwhile is answered up to a limit; what comes after
-// is answered again
+// MCP-92, MCP-132: twenty thousand questions whose answers nobody reads leave room for calls, and what is
+// asked after them is answered (how many are kept: `open`)
 #[tokio::test]
-async fn questions_without_end_are_not_kept() {
+async fn a_flood_of_questions_leaves_room_for_calls() {
     const SCRIPT: &str = r#"
 read -r a; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
 read -r a; read -r a; echo '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]}}'
@@ -200,16 +201,19 @@ n=0
 while read -r a; do case $a in *'"tools/call"'*) break ;; *) n=$((n+1)) ;; esac; done
 echo '{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"'$n'"}]}}'
 echo '{"jsonrpc":"2.0","id":"last","method":"roots/list"}'
-read -r a; read -r b
-case $a in *'"last"'*) echo '{"jsonrpc":"2.0","id":4,"result":{"content":[{"type":"text","text":"answered"}]}}' ;; esac
+last=; call=
+while [ -z "$last" ] || [ -z "$call" ]; do
+  read -r a || exit
+  case $a in *'"last"'*) last=1 ;; *'"tools/call"'*) call=1 ;; esac
+done
+echo '{"jsonrpc":"2.0","id":4,"result":{"content":[{"type":"text","text":"answered"}]}}'
 read -r a
 "#;
     let source = load_mcp(&servers(json!({"x": {"command": ["sh", "-c", SCRIPT]}}))).await;
     assert_eq!(source.status["x"], McpStatus::Connected, "{source:?}");
     assert_eq!(output(&source, "x_t").await, "");
-    // Those that fit into the pipe, and those that may be open.
     let answered: usize = output(&source, "x_t").await.parse().unwrap();
-    assert!((1..5000).contains(&answered), "{answered}");
+    assert!(answered > 0);
     assert_eq!(output(&source, "x_t").await, "answered");
     source.close().await;
 }
@@ -245,10 +249,10 @@ async fn no_log_level_shows_a_secret() {
     .await;
     let url = url.replace("http://", "http://user-1:pass-1@") + "?api_key=key-1";
     let fixture = McpFixture::new().tool(FixtureTool::text("hi", "hi"));
-    let (name, value) = inherited();
+    let value = std::env::var("PATH").unwrap();
     let local = stdio(&fixture, json!({"environment": {"SECRET": "env-1"}}));
     let config = servers(json!({
-        "remote": {"url": url, "headers": {"Authorization": "Bearer head-1", "x-key": format!("${{{name}}}")}},
+        "remote": {"url": url, "headers": {"Authorization": "Bearer head-1", "x-key": "${PATH}"}},
         "local": local,
         "gone": {"command": ["no-such-program", "--token=arg-1"]},
         "dead": {"url": "http://user-1:pass-1@127.0.0.1:1/mcp?api_key=key-1", "headers": {"a": "head-1"}},
@@ -285,8 +289,38 @@ async fn a_long_list_is_compared_in_one_go() {
     assert_eq!(source.tools.len(), 20_000, "{source:?}");
     let began = Instant::now();
     source.refresh("x").await.unwrap();
-    println!("load {loading:?}, refresh {:?}", began.elapsed());
     assert!(began.elapsed() < loading * 4 + Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(source.current_tools().len(), 20_000);
+    source.close().await;
+}
+
+// MCP-92, MCP-134, MCP-135, MCP-136: a thousand calls at once over exchanges, eight of them under way
+#[tokio::test]
+async fn a_thousand_calls_over_http() {
+    let fixture = McpFixture::new().tool(FixtureTool::echo("say"));
+    let options = HttpOptions { sessions: false, ..Default::default() };
+    let http = McpHttpFixture::start(fixture, options).await.unwrap();
+    let entry = with(http.server_json(), json!({"era": "legacy", "poolSize": 8, "queueLimit": 1000}));
+    let source = load_mcp(&servers(json!({ "x": entry }))).await;
+    let say = tool(&source, "x_say");
+    let results = join_all((0..1000).map(|n| say.execute(json!({ "n": n })))).await;
+    for (n, result) in results.iter().enumerate() {
+        assert_eq!(result.output, format!("{{\"n\":{n}}}"));
+    }
+    assert!(http.in_flight_peak() <= 8, "{}", http.in_flight_peak());
+    source.close().await;
+    http.wait_for_silence().await.unwrap();
+}
+
+// MCP-73, MCP-70: a hundred callers at once start a sleeping server once
+#[tokio::test]
+async fn a_hundred_callers_start_a_server_once() {
+    let (fixture, ledger, _folder) = noted(McpFixture::new().tool(FixtureTool::text("hi", "hi")));
+    let source = load_mcp(&servers(json!({"x": stdio(&fixture, json!({"lazy": true}))}))).await;
+    let hi = tool(&source, "x_hi");
+    let results = join_all((0..100).map(|_| hi.execute(json!({})))).await;
+    assert!(results.iter().all(|result| result.output == "hi"), "{results:?}");
+    let started = ledger.messages().unwrap();
+    assert_eq!(started.iter().filter(|message| message["method"] == "initialize").count(), 2);
     source.close().await;
 }

@@ -208,4 +208,22 @@ mod tests {
             Sse { event: Some("endpoint".into()), data: Some("/messages".into()), ..Default::default() };
         assert_eq!(tapped(endpoint.clone(), &calls, None, &link).data, endpoint.data);
     }
+
+    // MCP-132, MCP-185: questions without end, and a pause of nothing
+    #[test]
+    fn open_questions_and_pauses_are_limited() {
+        let (calls, link) = (CallsInFlight::default(), HttpLink::default());
+        let see = |message: serde_json::Value| {
+            let event = Sse { data: Some(message.to_string()), retry: Some(0), ..Default::default() };
+            tapped(event, &calls, None, &link)
+        };
+        let ask = |id: usize| {
+            see(serde_json::json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"})).data.is_some()
+        };
+        assert!((0..crate::open::MAX_ASKED).all(ask));
+        assert!(!ask(1000) && !ask(3));
+        let taken_back = serde_json::json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
+        assert_eq!(see(taken_back).retry, Some(MIN_RESUME_PAUSE_MS));
+        assert!(ask(1000) && !ask(1001));
+    }
 }
