@@ -15,6 +15,7 @@ use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use crate::render::{FailedServer, failed_servers};
 use crate::screen::Screen;
+use crate::sign_in;
 
 /// Where a configuration is looked for, in this order.
 const CONFIGS: [&str; 2] = ["mcp.json", ".mcp.json"];
@@ -158,7 +159,12 @@ pub(crate) async fn load(
         builtins: sources.builtins,
         extra_tools: sources.extra_tools,
         wait_for,
-        mcp_options: LoadMcpOptions { on_server, ..Default::default() },
+        mcp_options: LoadMcpOptions {
+            on_server,
+            sign_in: sign_in::at_the_terminal(screen),
+            token_store: sign_in::token_store(),
+            ..Default::default()
+        },
         cancel: Some(interrupt.token()),
         ..Default::default()
     })

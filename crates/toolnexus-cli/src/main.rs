@@ -3,7 +3,7 @@
 //! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list`, `mcp`, `models` and
 //! `serve` are the commands. `provider` chooses a model, `loading` builds the toolkit, `session` drives a run,
 //! `render` shows it, `model_failure` explains what the model could not do. `person` asks at the terminal,
-//! `answer` reads what somebody answers. `screen` is the only place that writes to stdout and stderr, `exit`
+//! `answer` reads what somebody answers. `sign_in` is for remote servers that want it. `screen` is the only place that writes to stdout and stderr, `exit`
 //! has the exit codes.
 
 mod answer;
@@ -26,6 +26,7 @@ mod runs;
 mod screen;
 mod serve;
 mod session;
+mod sign_in;
 mod stdin;
 mod timing;
 

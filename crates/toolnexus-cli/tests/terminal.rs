@@ -2,6 +2,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic in a test is its failure report")]
 
+#[path = "../../toolnexus-mcp/tests/support/authorization.rs"]
+#[allow(dead_code, reason = "one of its rules is enough here")]
+mod authorization;
 mod common;
 
 use std::fs::{File, OpenOptions};
@@ -33,12 +36,20 @@ impl Terminal {
     }
 
     /// Everything that was written until the command ended, and its exit code.
-    async fn end(mut self, place: &Place) -> (String, i32) {
+    async fn end(self, place: &Place) -> (String, i32) {
+        self.watched(place, |_| {}).await
+    }
+
+    /// As [`end`](Self::end); `watch` sees all that is there whenever something was added.
+    async fn watched(mut self, place: &Place, mut watch: impl FnMut(&str) + Send + 'static) -> (String, i32) {
         let mut screen = self.screen;
         let reader = tokio::task::spawn_blocking(move || {
-            let mut text = Vec::new();
+            let (mut text, mut piece) = (Vec::new(), [0; 4096]);
             // It ends with an error: the other end is closed.
-            let _ = screen.read_to_end(&mut text);
+            while let Ok(read @ 1..) = screen.read(&mut piece) {
+                text.extend_from_slice(&piece[..read]);
+                watch(&String::from_utf8_lossy(&text));
+            }
             String::from_utf8(text).unwrap().replace("\r\n", "\n")
         });
         let code = soon(self.child.wait()).await.unwrap().code().unwrap();
@@ -209,4 +220,48 @@ async fn a_server_that_asks_is_answered_at_the_terminal() {
         let plain = console::strip_ansi_codes(&seen).into_owned();
         assert!(plain.contains(told), "{plain:?}");
     }
+}
+
+// A person signs in where the terminal says, and not again the next time
+#[tokio::test]
+async fn a_server_that_wants_a_sign_in_says_where() {
+    let servers = authorization::Authorization::start(authorization::Rules::default()).await;
+    let place = Place::new().env("TERM", "xterm");
+    let state = place.path().join("state");
+    let place = place.env("XDG_STATE_HOME", state.to_str().unwrap());
+    let entry = json!({"url": servers.url(), "auth": true});
+    std::fs::write(place.path().join("mcp.json"), json!({"mcpServers": {"docs": entry}}).to_string())
+        .unwrap();
+
+    let runtime = tokio::runtime::Handle::current();
+    let mut visited = false;
+    let browser = move |seen: &str| {
+        let shown = seen.split_once("open this in a browser:").and_then(|(_, rest)| rest.split_once("http"));
+        let Some((address, _)) = shown.and_then(|(_, rest)| rest.split_once(char::is_whitespace)) else {
+            return;
+        };
+        if !std::mem::replace(&mut visited, true) {
+            let address = format!("http{address}");
+            runtime.spawn(async move { reqwest::get(address).await.unwrap() });
+        }
+    };
+    let (seen, code) = Terminal::run(&place, &["mcp", "test"]).watched(&place, browser).await;
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("docs wants you to sign in"), "{seen}");
+    // The address has the state in it, and has to; nothing else of the sign-in is shown.
+    assert!(!seen.contains("access-") && !seen.contains("refresh-"), "{seen}");
+
+    let (seen, code) = Terminal::run(&place, &["mcp", "test"]).end(&place).await;
+    assert_eq!((code, seen.contains("sign in")), (0, false), "{seen}");
+
+    // Where nobody reads it nobody is asked.
+    servers.forget();
+    std::fs::remove_dir_all(state).unwrap();
+    let ran = place.run(&["mcp", "test"]).await;
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(
+        said.contains("(HTTP 401)") && said.contains("wants a sign-in: run `toolnexus mcp test`"),
+        "{said}"
+    );
 }

@@ -60,7 +60,13 @@ fn remedy(failure: &McpFailure, server: Option<&McpServerConfig>) -> Option<Stri
     let missing = server.map(McpServerConfig::missing_env).unwrap_or_default();
     let text = match (failure.kind(), failure.phase(), failure.http_status()) {
         (_, McpPhase::Config, _) => {
-            "correct its entry: \"command\" for a program, \"url\" for a remote server".to_owned()
+            match failure.detail() {
+                // It says which key.
+                Some(_) => "correct that in its entry".to_owned(),
+                None => {
+                    "correct its entry: \"command\" for a program, \"url\" for a remote server".to_owned()
+                }
+            }
         }
         (McpFailureKind::Transport, McpPhase::Connect, _) if program.contains(char::is_whitespace) => {
             // Only the first word: a secret may be among the others.
@@ -90,8 +96,15 @@ fn remedy(failure: &McpFailure, server: Option<&McpServerConfig>) -> Option<Stri
                 missing.join(" and ")
             )
         }
+        (McpFailureKind::HttpStatus, _, Some(401 | 403))
+            if server.is_some_and(|server| server.auth.is_some()) =>
+        {
+            format!("{host} wants a sign-in: run `toolnexus mcp test` in a terminal to be shown where")
+        }
         (McpFailureKind::HttpStatus, _, Some(401 | 403)) => {
-            format!("{host} wants a credential: see \"headers\" in its entry")
+            format!(
+                "{host} wants a credential: \"headers\" in its entry can hold one, \"auth\": true signs in"
+            )
         }
         (McpFailureKind::HttpStatus, ..) => {
             format!("{host} answers, but not as an MCP server: check \"url\"")
