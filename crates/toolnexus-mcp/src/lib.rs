@@ -1,4 +1,5 @@
-//! MCP servers as sources of tools: the client side, on the official `rmcp` crate.
+//! MCP, both ways. Servers as sources of tools: the client side, on the official `rmcp` crate. A toolkit as
+//! a server for others: [`server`].
 //!
 //! A document (`mcp.json`) is parsed into an [`McpConfig`], [`load_mcp`] connects every server in
 //! it over stdio or streamable HTTP, and each remote tool becomes an ordinary
