@@ -52,7 +52,10 @@ impl RequestId {
     pub(crate) fn of_json(raw: &RawValue) -> Option<Self> {
         match raw.get().as_bytes().first()? {
             b'"' => serde_json::from_str(raw.get()).ok().map(RequestId::Text),
-            b'-' | b'0'..=b'9' => Some(RequestId::Number(raw.get().to_owned())),
+            // One that is out of any reader's range could not be read in the answer either.
+            b'-' | b'0'..=b'9' => {
+                serde_json::from_str::<f64>(raw.get()).ok().map(|_| RequestId::Number(raw.get().to_owned()))
+            }
             _ => None,
         }
     }
@@ -475,6 +478,7 @@ mod tests {
             r#"{"id":[1],"method":"ping"}"#,
             r#"{"id":true,"method":"ping"}"#,
             r#"{"id":"\ud800","method":"ping"}"#,
+            r#"{"id":8e351,"method":"ping"}"#,
             // Which of the two is meant, another reader may see differently.
             r#"{"id":1,"id":2,"method":"ping"}"#,
             r#"{"id":1,"method":"ping","method":"tools/call"}"#,
