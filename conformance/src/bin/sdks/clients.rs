@@ -123,7 +123,7 @@ async fn profile_stdio(setting: &Setting, peer: Peer, mode: &str) -> Outcome {
     let config = folder.path().join("mcp.json");
     std::fs::write(&config, served(setting).to_string()).map_err(|error| error.to_string())?;
     let (command, config) = (setting.command(), config.display().to_string());
-    let serve = ["serve", "--mcp-stdio", "--no-skills", "--name", "lender", "--mcp", &config];
+    let serve = ["serve", "--mcp-stdio", "--no-skills", "--name", "lender", "--config", &config];
     let at: Vec<Option<&str>> =
         [Some("stdio"), None, Some(command.as_str())].into_iter().chain(serve.map(Some)).collect();
     lent(&setting.look(peer, mode, &at, &plan()).await?, peer, "lender")
