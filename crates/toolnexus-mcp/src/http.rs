@@ -12,7 +12,7 @@ mod utf8;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -28,6 +28,7 @@ use crate::era::Seen;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
 use crate::open::{MAX_ASKED, taken_back};
+use crate::sync::lock;
 pub(crate) use client::HttpClient;
 pub(crate) use sse::{Start, start as start_sse};
 
@@ -176,10 +177,6 @@ impl HttpLink {
     fn keep_handshake_fault(&self, fault: Fault) {
         *lock(&self.handshake_fault) = Some(fault);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A transport to a remote server. Nothing is sent yet. `token` is held for as long as anything of

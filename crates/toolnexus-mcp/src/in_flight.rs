@@ -1,7 +1,7 @@
 //! The calls in flight on one connection, and what the server tells and asks about them meanwhile.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rmcp::model::RequestId;
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use toolnexus_core::{LogLevel, Reporter};
 
 use crate::clock::Clock;
+use crate::sync::lock;
 
 /// How many reports wait for a call that is not known yet: a server may report before the side
 /// that sent the request has come to follow it.
@@ -351,10 +352,6 @@ impl Drop for Question {
         let Some(cause) = known.questions.remove(&self.number) else { return };
         known.calls.values().filter(|call| may_be_of(&cause, call)).for_each(|call| call.clock.release());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

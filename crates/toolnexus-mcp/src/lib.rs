@@ -58,6 +58,7 @@ mod slot;
 mod source;
 mod spend;
 mod stdio;
+mod sync;
 pub mod transport;
 mod wire;
 

@@ -18,13 +18,14 @@
 mod server;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toolnexus_core::Tool;
 
 use crate::slot::Slot;
+use crate::sync::lock;
 
 pub(crate) use server::{Server, bring_back};
 
@@ -207,10 +208,6 @@ impl Drop for Starting<'_> {
             self.slot.set_state(McpState::Stopped, None);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The requests that wait for an answer on a wire that carries them all.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 
 use crate::in_flight::CallsInFlight;
+use crate::sync::lock;
 use crate::wire::{self, Opener};
 
 /// Requests of a server that are open at once. Further ones are not heard: who asks faster than it reads
@@ -119,10 +120,6 @@ pub(crate) fn taken_back(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
         ServerNotification::CancelledNotification(cancelled) => cancelled.params.request_id.as_ref(),
         _ => None,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The request that a cancel notice withdraws.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use toolnexus_core::http::is_loopback;
 use url::{Host, Url};
 
 /// The longest answer that is read.
@@ -128,15 +129,6 @@ fn is_near(address: IpAddr) -> bool {
         IpAddr::V6(address) => {
             address.is_loopback() || address.is_unicast_link_local() || address.is_unspecified()
         }
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

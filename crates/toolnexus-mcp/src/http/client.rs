@@ -28,6 +28,7 @@ use crate::era::Seen;
 use crate::failure::{Fault, McpFailureKind};
 use crate::in_flight::CallsInFlight;
 use crate::param_headers::ParamHeaders;
+use crate::sync::lock;
 use crate::wire::{self, MODERN_VERSION, Opener};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -195,7 +196,7 @@ impl HttpClient {
             self.0.link.other_transport.store(true, Ordering::Relaxed);
         }
         if opener.is_some() {
-            *super::lock(&self.0.link.seen) = Seen { status: Some(status.as_u16()), code: None };
+            *lock(&self.0.link.seen) = Seen { status: Some(status.as_u16()), code: None };
         }
         if !status.is_success() {
             let error = refusal(response, asked.is_some()).await;
@@ -255,7 +256,7 @@ impl HttpClient {
 
     /// Notes an error in the answer to a request that begins the session.
     fn saw(&self, error: &ErrorData) {
-        super::lock(&self.0.link.seen).code = Some(error.code.0.into());
+        lock(&self.0.link.seen).code = Some(error.code.0.into());
     }
 
     /// The headers of a message with those that rmcp does not know of. The modern era is where there
@@ -273,7 +274,7 @@ impl HttpClient {
             }
             ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {
                 let id = wire::answered(message);
-                let answered = id.and_then(|id| super::lock(&self.0.link.asked).remove(id));
+                let answered = id.and_then(|id| lock(&self.0.link.asked).remove(id));
                 let modern = headers.get(&VERSION).is_some_and(|version| version >= MODERN_VERSION.as_str());
                 let method =
                     answered.filter(|_| modern).and_then(|method| HeaderValue::try_from(method).ok());

@@ -10,11 +10,12 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::Tool;
 
-use super::{AutoRestart, LONGEST_PAUSE, Listeners, McpState, McpToolsChange, Starting, lock};
+use super::{AutoRestart, LONGEST_PAUSE, Listeners, McpState, McpToolsChange, Starting};
 use crate::failure::{Fault, McpFailure, McpPhase};
 use crate::listing::{ListedTool, list_tools};
 use crate::load::tools_of;
 use crate::slot::{Joined, Slot};
+use crate::sync::lock;
 
 /// A server's place and its tools. Tools hold the place; this holds both, so the place knows it weakly.
 pub(crate) struct Server {
