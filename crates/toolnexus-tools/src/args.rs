@@ -41,6 +41,28 @@ impl Args {
         text.ok_or_else(|| format!("{} is required", keys.first().unwrap_or(&"")))
     }
 
+    /// A text that must be there, and may be empty.
+    ///
+    /// # Errors
+    /// `<key> is required`, with the canonical key.
+    pub(crate) fn present_text(&self, keys: &[&str]) -> Result<String, String> {
+        self.text(keys).ok_or_else(|| format!("{} is required", keys.first().unwrap_or(&"")))
+    }
+
+    /// Whether something is asked for: `true`, or that word.
+    pub(crate) fn flag(&self, keys: &[&str]) -> bool {
+        match self.get(keys) {
+            Some(Value::Bool(flag)) => *flag,
+            Some(Value::String(text)) => text == "true",
+            _ => false,
+        }
+    }
+
+    /// A list, as it was given.
+    pub(crate) fn list(&self, keys: &[&str]) -> Option<&[Value]> {
+        self.get(keys)?.as_array().map(Vec::as_slice)
+    }
+
     /// A number; a text that is one counts.
     pub(crate) fn number(&self, keys: &[&str]) -> Option<f64> {
         match self.get(keys)? {

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use toolnexus_core::{Tool, ToolContext, ToolResult};
 
 use crate::args::Args;
-use crate::builtin::{ANYTHING, Face, off_thread};
+use crate::builtin::{ANYTHING, Face, number, off_thread, string};
 use crate::capture::{CaptureLimits, Captured};
 use crate::command_output::CommandOutput;
 use crate::config::{BuiltinsConfig, BuiltinsError};
@@ -45,11 +45,11 @@ pub(crate) fn tool(cfg: &BuiltinsConfig, shell: Result<Shell, BuiltinsError>, pa
     let face = Face {
         name: "bash",
         description: "Run one shell command. Returns stdout and stderr combined; a non-zero exit is an error.",
-        properties: &[
-            ("command", "string", "The command to run"),
-            ("workdir", "string", "The directory to run it in; default: the working directory"),
-            ("timeout", "number", "How long it may take, in milliseconds; default 60000"),
-            ("description", "string", "What the command is for, in a few words"),
+        properties: vec![
+            ("command", string("The command to run")),
+            ("workdir", string("The directory to run it in; default: the working directory")),
+            ("timeout", number("How long it may take, in milliseconds; default 60000")),
+            ("description", string("What the command is for, in a few words")),
         ],
         required: &["command"],
         hints: ANYTHING,

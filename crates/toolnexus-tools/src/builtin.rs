@@ -16,18 +16,43 @@ use crate::args::Args;
 pub(crate) const READS: ToolHints =
     ToolHints { read_only: true, destructive: false, open_world: false, idempotent: false };
 
+/// What only looks, at what others offer.
+pub(crate) const READS_THE_WORLD: ToolHints = ToolHints { open_world: true, ..READS };
+
+/// What changes files of this machine.
+pub(crate) const CHANGES: ToolHints =
+    ToolHints { read_only: false, destructive: true, open_world: false, idempotent: false };
+
 /// What can do anything.
 pub(crate) const ANYTHING: ToolHints =
     ToolHints { read_only: false, destructive: true, open_world: true, idempotent: false };
 
-/// One property of a schema: name, JSON type, description.
-pub(crate) type Property = (&'static str, &'static str, &'static str);
+/// The schema of a text argument.
+pub(crate) fn string(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+/// The schema of a number argument.
+pub(crate) fn number(description: &str) -> Value {
+    json!({"type": "number", "description": description})
+}
+
+/// The schema of a yes-or-no argument.
+pub(crate) fn boolean(description: &str) -> Value {
+    json!({"type": "boolean", "description": description})
+}
+
+/// The schema of a text argument that is one of a few.
+pub(crate) fn one_of(values: &[&str], description: &str) -> Value {
+    json!({"type": "string", "enum": values, "description": description})
+}
 
 /// The fixed face of a tool.
 pub(crate) struct Face {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
-    pub(crate) properties: &'static [Property],
+    /// The arguments with their schemas, in the order in which a model reads them.
+    pub(crate) properties: Vec<(&'static str, Value)>,
     pub(crate) required: &'static [&'static str],
     pub(crate) hints: ToolHints,
 }
@@ -61,13 +86,8 @@ impl Face {
     }
 
     fn schema(&self) -> Value {
-        let properties: Map<String, Value> = self
-            .properties
-            .iter()
-            .map(|(name, kind, description)| {
-                ((*name).to_owned(), json!({"type": kind, "description": description}))
-            })
-            .collect();
+        let properties: Map<String, Value> =
+            self.properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
         json!({"type": "object", "properties": properties, "required": self.required})
     }
 }
@@ -107,7 +127,7 @@ mod tests {
     use super::*;
 
     const FACE: fn() -> Face =
-        || Face { name: "demo", description: "", properties: &[], required: &[], hints: READS };
+        || Face { name: "demo", description: "", properties: Vec::new(), required: &[], hints: READS };
 
     // BUILTIN-12
     #[tokio::test]

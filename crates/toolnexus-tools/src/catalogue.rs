@@ -2,33 +2,23 @@
 
 use std::sync::Arc;
 
-use toolnexus_core::Tool;
+use toolnexus_core::{SourceStatus, Tool, Toolkit, ToolkitParts};
 
 use crate::config::{BuiltinsConfig, BuiltinsError};
+use crate::files::FileLocks;
 use crate::paths::Paths;
 use crate::shell::Shell;
-use crate::{bash, glob, read};
+use crate::{
+    apply_patch, background, bash, edit, glob, grep, notebook_edit, question, read, todowrite, web_search,
+    webfetch, write,
+};
 
-/// The built-in tools of this version, in their order.
-pub const BUILTIN_NAMES: [&str; 3] = ["bash", "read", "glob"];
+/// The tools that there are without being asked for, in their order.
+pub const BUILTIN_NAMES: [&str; 10] =
+    ["bash", "read", "write", "edit", "grep", "glob", "webfetch", "question", "apply_patch", "todowrite"];
 
-/// Every name that a toggle may use in any version, so that one document serves all of them.
-pub(crate) const CONTRACT_NAMES: [&str; 14] = [
-    "bash",
-    "read",
-    "write",
-    "edit",
-    "grep",
-    "glob",
-    "webfetch",
-    "question",
-    "apply_patch",
-    "todowrite",
-    "bash_output",
-    "kill_shell",
-    "websearch",
-    "notebook_edit",
-];
+/// The tools that must be asked for, in their order behind the others.
+const OPT_IN_NAMES: [&str; 4] = ["bash_output", "kill_shell", "websearch", "notebook_edit"];
 
 /// Whether a configuration leaves the built-in tools on as a whole. `None` is on.
 ///
@@ -41,16 +31,17 @@ pub fn builtins_enabled(cfg: Option<&BuiltinsConfig>) -> bool {
     cfg.is_none_or(|cfg| cfg.disabled != Some(true) && cfg.enabled != Some(false))
 }
 
-/// Whether a name belongs to a built-in tool, one that must be asked for or is yet to come included.
+/// Whether a name belongs to a built-in tool, one that must be asked for included.
 ///
 /// ```
 /// assert!(toolnexus_tools::is_builtin_name("apply_patch"));
 /// ```
 pub fn is_builtin_name(name: &str) -> bool {
-    CONTRACT_NAMES.contains(&name)
+    BUILTIN_NAMES.contains(&name) || OPT_IN_NAMES.contains(&name)
 }
 
-/// Every built-in tool, toggles not consulted, in the order of [`BUILTIN_NAMES`].
+/// Every built-in tool, toggles not consulted, in the order of [`BUILTIN_NAMES`]; then those that the
+/// configuration asks for: `bash_output`, `kill_shell`, `websearch`, `notebook_edit`.
 ///
 /// Never fails: without a shell, the calls of `bash` do.
 ///
@@ -64,12 +55,13 @@ pub fn create_builtin_tools(cfg: Option<&BuiltinsConfig>) -> Vec<Tool> {
     build(cfg, Shell::of(cfg))
 }
 
-/// The built-in tools that a configuration leaves on, in the order of [`BUILTIN_NAMES`].
+/// The built-in tools that a configuration leaves on, in the order of [`create_builtin_tools`].
 ///
 /// A toggle that names no built-in tool is ignored with a warning.
 ///
 /// # Errors
-/// [`BuiltinsError::NoShell`] when `bash` is on and there is no shell.
+/// [`BuiltinsError::NoShell`] when `bash` is on and there is no shell, [`BuiltinsError::HostPolicy`]
+/// when an entry of `web` cannot be read.
 ///
 /// ```
 /// use toolnexus_tools::{BuiltinsConfig, select_builtins};
@@ -83,7 +75,10 @@ pub fn select_builtins(cfg: Option<&BuiltinsConfig>) -> Result<Vec<Tool>, Builti
     let default = BuiltinsConfig::default();
     let cfg = cfg.unwrap_or(&default);
     cfg.warn_of_unknown_tools();
-    let keeps = |name: &str| cfg.tools.get(name) != Some(&false);
+    cfg.web.compile()?;
+    let on = |name: &str| cfg.tools.get(name) != Some(&false);
+    // Without the tool that starts background shells, those that look after them have no use.
+    let keeps = |name: &str| on(name) && (!matches!(name, "bash_output" | "kill_shell") || on("bash"));
 
     let shell = Shell::of(cfg);
     if keeps("bash")
@@ -96,7 +91,53 @@ pub fn select_builtins(cfg: Option<&BuiltinsConfig>) -> Result<Vec<Tool>, Builti
     Ok(tools)
 }
 
+/// The tools of [`select_builtins`] as a toolkit, for hosts that assemble their sources by hand. Its
+/// source status for `builtin` says whether they are on.
+///
+/// # Errors
+/// Those of [`select_builtins`].
+///
+/// ```
+/// use toolnexus_core::SourceStatus;
+/// use toolnexus_tools::{BuiltinsConfig, builtin_toolkit};
+/// let toolkit = builtin_toolkit(Some(&BuiltinsConfig::off())).unwrap();
+/// assert!(toolkit.tools().is_empty());
+/// ```
+pub fn builtin_toolkit(cfg: Option<&BuiltinsConfig>) -> Result<Toolkit, BuiltinsError> {
+    let parts = ToolkitParts {
+        tools: select_builtins(cfg)?,
+        builtin_status: Some(builtin_status(cfg)),
+        ..Default::default()
+    };
+    Ok(Toolkit::from_parts(parts))
+}
+
+/// What a toolkit says of this source.
+pub fn builtin_status(cfg: Option<&BuiltinsConfig>) -> SourceStatus {
+    if builtins_enabled(cfg) { SourceStatus::Connected } else { SourceStatus::Disabled }
+}
+
 fn build(cfg: &BuiltinsConfig, shell: Result<Shell, BuiltinsError>) -> Vec<Tool> {
     let paths = Arc::new(Paths::of(cfg));
-    vec![bash::tool(cfg, shell, &paths), read::tool(cfg, &paths), glob::tool(cfg, &paths)]
+    let locks = Arc::new(FileLocks::default());
+    let mut tools = vec![
+        bash::tool(cfg, shell, &paths),
+        read::tool(cfg, &paths),
+        write::tool(&paths, &locks),
+        edit::tool(&paths, &locks),
+        grep::tool(cfg, &paths),
+        glob::tool(cfg, &paths),
+        webfetch::tool(cfg),
+        question::tool(),
+        apply_patch::tool(&paths, &locks),
+        todowrite::tool(),
+    ];
+    if let Some(shells) = &cfg.background {
+        tools.extend([background::output_tool(shells), background::kill_tool(shells)]);
+    }
+    tools.extend(cfg.web_search.clone().map(web_search::tool));
+    if cfg.notebook_edit {
+        tools.push(notebook_edit::tool(&paths, &locks));
+    }
+    tools
 }

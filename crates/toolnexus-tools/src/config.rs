@@ -1,12 +1,17 @@
 //! Which tools there are, and what they may do.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::catalogue::CONTRACT_NAMES;
+use crate::background::BackgroundShells;
+use crate::catalogue::is_builtin_name;
+use crate::host_policy::{HostPolicy, InvalidHostPattern};
+use crate::web_search::WebSearchFn;
 
 /// How the built-in tools are set up. The default has all of them on and nothing confined.
 ///
@@ -21,7 +26,7 @@ use crate::catalogue::CONTRACT_NAMES;
 /// let error = serde_json::from_str::<BuiltinsConfig>(r#"{"tools": {"bash": "false"}}"#).unwrap_err();
 /// assert!(error.to_string().contains("builtins.tools.bash must be a boolean"));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct BuiltinsConfig {
     /// `Some(false)` switches all tools off.
     pub enabled: Option<bool>,
@@ -30,6 +35,13 @@ pub struct BuiltinsConfig {
     /// Tools to drop: those mapped to `false`. `true` changes nothing, and unknown names are
     /// ignored with a warning.
     pub tools: BTreeMap<String, bool>,
+    /// Lets `bash` start commands that outlive their call, and adds `bash_output` and `kill_shell`.
+    /// The registry is the host's, which closes it. Only from code.
+    pub background: Option<Arc<BackgroundShells>>,
+    /// Adds `websearch` over a search engine of the host's. Only from code.
+    pub web_search: Option<WebSearchFn>,
+    /// Adds `notebook_edit`.
+    pub notebook_edit: bool,
     /// How long a command's processes may take to end after they were asked to, in milliseconds,
     /// before they are killed. `None`: 2000.
     pub kill_grace_ms: Option<u64>,
@@ -45,6 +57,8 @@ pub struct BuiltinsConfig {
     pub confine_to_base_dir: bool,
     /// Makes searches leave out what `.gitignore`, `.ignore` and git's global excludes name.
     pub respect_gitignore: bool,
+    /// Which hosts `webfetch` may reach. The default refuses nothing.
+    pub web: HostPolicy,
     /// Sizes and times at which tools stop.
     pub limits: BuiltinLimits,
 }
@@ -59,6 +73,10 @@ pub struct BuiltinLimits {
     pub bash_spill_bytes: u64,
     /// Bytes of a file, or of a window of lines, that `read` returns. Default 16 MiB.
     pub read_bytes: u64,
+    /// Bytes of a line that `grep` prints. Default 4096.
+    pub line_bytes: u64,
+    /// Bytes of a body that `webfetch` reads, after decompression. Default 5 MiB.
+    pub web_bytes: u64,
     /// Milliseconds that a search may take. Default 60000.
     pub search_ms: u64,
 }
@@ -66,7 +84,14 @@ pub struct BuiltinLimits {
 impl Default for BuiltinLimits {
     fn default() -> Self {
         const MIB: u64 = 1024 * 1024;
-        BuiltinLimits { bash_bytes: MIB, bash_spill_bytes: 64 * MIB, read_bytes: 16 * MIB, search_ms: 60_000 }
+        BuiltinLimits {
+            bash_bytes: MIB,
+            bash_spill_bytes: 64 * MIB,
+            read_bytes: 16 * MIB,
+            line_bytes: 4096,
+            web_bytes: 5 * MIB,
+            search_ms: 60_000,
+        }
     }
 }
 
@@ -84,6 +109,9 @@ pub enum BuiltinsError {
         /// What was there, shortened.
         found: String,
     },
+    /// An entry of [`BuiltinsConfig::web`] cannot be read.
+    #[error("builtins.web: {0}")]
+    HostPolicy(#[from] InvalidHostPattern),
     /// `bash` is on and there is no shell.
     #[error(
         "no shell interpreter found (tried: {tried}); set builtins.shell, or disable the bash \
@@ -141,8 +169,8 @@ impl BuiltinsConfig {
                 "confineToBaseDir" => config.confine_to_base_dir = boolean(&path, value)?,
                 "respectGitignore" => config.respect_gitignore = boolean(&path, value)?,
                 "limits" => config.limits = limits(&path, value)?,
-                // Settings of tools that are not here yet: one document serves all versions.
-                "notebookEdit" | "web" => {}
+                "notebookEdit" => config.notebook_edit = boolean(&path, value)?,
+                "web" => config.web = web(&path, value)?,
                 _ => tracing::warn!("[toolnexus] builtins: unknown key \"{key}\""),
             }
         }
@@ -151,9 +179,29 @@ impl BuiltinsConfig {
 
     /// Warns of toggles that name nothing: most likely typing errors.
     pub(crate) fn warn_of_unknown_tools(&self) {
-        for name in self.tools.keys().filter(|name| !CONTRACT_NAMES.contains(&name.as_str())) {
+        for name in self.tools.keys().filter(|name| !is_builtin_name(name)) {
             tracing::warn!("[toolnexus] builtins.tools: no built-in named \"{name}\"");
         }
+    }
+}
+
+impl fmt::Debug for BuiltinsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuiltinsConfig")
+            .field("enabled", &self.enabled)
+            .field("disabled", &self.disabled)
+            .field("tools", &self.tools)
+            .field("background", &self.background.is_some())
+            .field("web_search", &self.web_search.is_some())
+            .field("notebook_edit", &self.notebook_edit)
+            .field("kill_grace_ms", &self.kill_grace_ms)
+            .field("shell", &self.shell)
+            .field("base_dir", &self.base_dir)
+            .field("confine_to_base_dir", &self.confine_to_base_dir)
+            .field("respect_gitignore", &self.respect_gitignore)
+            .field("web", &self.web)
+            .field("limits", &self.limits)
+            .finish()
     }
 }
 
@@ -175,11 +223,26 @@ fn limits(path: &str, value: &Value) -> Result<BuiltinLimits, BuiltinsError> {
             "bashSpillBytes" => limits.bash_spill_bytes = unsigned(&path, value)?,
             "readBytes" => limits.read_bytes = unsigned(&path, value)?,
             "searchMs" => limits.search_ms = unsigned(&path, value)?,
-            "lineBytes" | "webBytes" => {}
+            "lineBytes" => limits.line_bytes = unsigned(&path, value)?,
+            "webBytes" => limits.web_bytes = unsigned(&path, value)?,
             _ => tracing::warn!("[toolnexus] builtins: unknown key \"limits.{key}\""),
         }
     }
     Ok(limits)
+}
+
+fn web(path: &str, value: &Value) -> Result<HostPolicy, BuiltinsError> {
+    let mut policy = HostPolicy::default();
+    for (key, value) in object(path, value)? {
+        let path = format!("{path}.{key}");
+        match key.as_str() {
+            "allow" => policy.allow = strings(&path, value)?,
+            "deny" => policy.deny = strings(&path, value)?,
+            _ => tracing::warn!("[toolnexus] builtins: unknown key \"web.{key}\""),
+        }
+    }
+    policy.compile()?;
+    Ok(policy)
 }
 
 fn toggles(path: &str, value: &Value) -> Result<BTreeMap<String, bool>, BuiltinsError> {

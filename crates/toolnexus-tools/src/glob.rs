@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, ToolResult};
 
-use crate::builtin::{Face, READS, metadata};
+use crate::builtin::{Face, READS, metadata, number, string};
 use crate::config::BuiltinsConfig;
 use crate::paths::Paths;
 use crate::pattern::{Pattern, without_dot};
@@ -20,14 +20,15 @@ pub(crate) fn tool(cfg: &BuiltinsConfig, paths: &Arc<Paths>) -> Tool {
     let face = Face {
         name: "glob",
         description: "List files whose path matches a glob, one relative path per row.",
-        properties: &[
+        properties: vec![
             (
                 "pattern",
-                "string",
-                "A glob such as *.md, src/**/*.rs or *.{ts,tsx}; without a slash it is matched against file names",
+                string(
+                    "A glob such as *.md, src/**/*.rs or *.{ts,tsx}; without a slash it is matched against file names",
+                ),
             ),
-            ("path", "string", "The directory to search; default: the working directory"),
-            ("limit", "number", "How many results to return; default 100"),
+            ("path", string("The directory to search; default: the working directory")),
+            ("limit", number("How many results to return; default 100")),
         ],
         required: &["pattern"],
         hints: READS,

@@ -4,7 +4,14 @@
 //! |---|---|
 //! | `bash` | runs one command in its own process group |
 //! | `read` | reads a text file, whole or by lines, or a media file as a part |
-//! | `glob` | lists the files whose path matches a pattern |
+//! | `write`, `edit`, `apply_patch` | change files, each whole or not at all |
+//! | `grep`, `glob` | search contents and names |
+//! | `webfetch` | fetches a page as Markdown, as text or as it is |
+//! | `question` | asks a person |
+//! | `todowrite` | keeps the model's list of tasks before its eyes |
+//! | `bash_output`, `kill_shell` | look after background shells; with [`BuiltinsConfig::background`] |
+//! | `websearch` | asks a search engine of the host's; with [`BuiltinsConfig::web_search`] |
+//! | `notebook_edit` | changes cells of Jupyter notebooks; with [`BuiltinsConfig::notebook_edit`] |
 //!
 //! [`select_builtins`] gives the tools that a [`BuiltinsConfig`] leaves on; they hold nothing
 //! between calls and need no shutdown. Whatever goes wrong inside a tool is a result with
@@ -20,35 +27,49 @@
 //!     ..Default::default()
 //! };
 //! let names: Vec<String> = select_builtins(Some(&config)).unwrap().into_iter().map(|t| t.name).collect();
-//! assert_eq!(names, ["read", "glob"]);
+//! assert!(names.iter().all(|name| name != "bash"));
 //! ```
 //!
 //! Confinement is a promise about the paths that a model passes as arguments. It is no sandbox: a
 //! command run by `bash` reaches whatever the process can reach.
 
+mod apply_patch;
 mod args;
+mod background;
 mod bash;
 mod builtin;
 mod capture;
 mod catalogue;
 mod command_output;
 mod config;
+mod edit;
+mod files;
 mod glob;
+mod grep;
 mod host_policy;
 mod http_tool;
 mod job;
+mod notebook_edit;
 mod output_pipe;
 mod paths;
 mod pattern;
 #[cfg(target_os = "linux")]
 mod process_table;
+mod question;
 mod read;
 mod search;
 mod shell;
+mod todowrite;
+mod web_search;
+mod webfetch;
+mod write;
 
+pub use background::{BackgroundShellInfo, BackgroundShells};
 pub use catalogue::{
-    BUILTIN_NAMES, builtins_enabled, create_builtin_tools, is_builtin_name, select_builtins,
+    BUILTIN_NAMES, builtin_status, builtin_toolkit, builtins_enabled, create_builtin_tools, is_builtin_name,
+    select_builtins,
 };
 pub use config::{BuiltinLimits, BuiltinsConfig, BuiltinsError};
 pub use host_policy::{CompiledHostPolicy, HostPolicy, InvalidHostPattern};
 pub use http_tool::{HttpBody, HttpToolOptions, InvalidCall, ResultMode, UnknownOption, http_tool};
+pub use web_search::{WebSearchFn, WebSearchHit};

@@ -11,7 +11,7 @@ use serde_json::json;
 use toolnexus_core::content::mime_type_of_path;
 use toolnexus_core::{ContentPart, Tool, ToolResult};
 
-use crate::builtin::{Face, READS, metadata, off_thread};
+use crate::builtin::{Face, READS, metadata, number, off_thread, string};
 use crate::config::BuiltinsConfig;
 use crate::paths::Paths;
 
@@ -23,10 +23,10 @@ pub(crate) fn tool(cfg: &BuiltinsConfig, paths: &Arc<Paths>) -> Tool {
         name: "read",
         description: "Read a file: UTF-8 text, whole or a window of lines. A png, jpg, jpeg, gif, webp, pdf, \
                       mp3 or wav file comes back as a media part.",
-        properties: &[
-            ("path", "string", "The file to read"),
-            ("offset", "number", "The first line to return, counted from 1"),
-            ("limit", "number", "How many lines to return"),
+        properties: vec![
+            ("path", string("The file to read")),
+            ("offset", number("The first line to return, counted from 1")),
+            ("limit", number("How many lines to return")),
         ],
         required: &["path"],
         hints: READS,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
-use toolnexus_core::{SourceHandle, SourceStatus, Tool, ToolSource, Toolkit, ToolkitParts};
+use toolnexus_core::{SourceHandle, Tool, ToolSource, Toolkit, ToolkitParts};
 use toolnexus_mcp::{
     LoadMcpOptions, McpConfig, McpContext, McpSource, load_mcp_with_context, parse_mcp_config,
 };
 use toolnexus_serve::ServeSections;
 use toolnexus_skills::{LoadSkillsOptions, SkillDef, SkillSource, fold_disabled, load_skills_with};
-use toolnexus_tools::{BuiltinsConfig, builtins_enabled, is_builtin_name, select_builtins};
+use toolnexus_tools::{BuiltinsConfig, builtin_status, is_builtin_name, select_builtins};
 
 use crate::{Error, ToolkitOptions};
 
@@ -85,11 +85,7 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     }
     let replaced: HashSet<&str> = options.extra_tools.iter().map(|tool| tool.name.as_str()).collect();
     parts.tools.extend(builtin_tools.into_iter().filter(|tool| !replaced.contains(tool.name.as_str())));
-    parts.builtin_status = Some(if builtins_enabled(builtins.as_ref()) {
-        SourceStatus::Connected
-    } else {
-        SourceStatus::Disabled
-    });
+    parts.builtin_status = Some(builtin_status(builtins.as_ref()));
     parts.tools.extend(options.extra_tools);
     without(&mut parts.tools, &options.disable_tools);
     if mcp_server.is_some() {

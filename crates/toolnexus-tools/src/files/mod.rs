@@ -1,0 +1,5 @@
+//! Files as tools see them.
+
+mod locks;
+
+pub(crate) use locks::FileLocks;
