@@ -47,6 +47,10 @@ impl<'content> Prepared<'content> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
+        if old.is_some() {
+            // A rename needs no leave of the file's own, but a file closed to writing is so on purpose.
+            check_writable(&parent, name)?;
+        }
         let stage = match Temporary::create(&parent, old.is_some()) {
             Ok(mut temporary) => {
                 temporary.file.write_all(content)?;
@@ -154,6 +158,18 @@ fn fill(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.rewind()?;
     file.write_all(content)?;
     file.set_len(content.len() as u64)
+}
+
+#[cfg(unix)]
+fn check_writable(parent: &Dir, name: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, AtFlags, accessat};
+    Ok(accessat(parent, name, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
+/// Where there is no such leave, the rename itself is refused.
+#[cfg(not(unix))]
+fn check_writable(_parent: &Dir, _name: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]
