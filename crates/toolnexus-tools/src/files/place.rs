@@ -311,7 +311,8 @@ pub(super) fn without_waiting(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 pub(super) fn without_waiting(_options: &mut OpenOptions) {}
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -221,7 +221,8 @@ fn take_over(old: &Metadata, new: &File) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 
