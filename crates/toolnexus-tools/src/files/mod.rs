@@ -10,7 +10,7 @@
 //!                                         |  kind, open, read
 //!                                         |  create_parents, replace, remove
 //!                                         v
-//!                     add_diff(metadata, changes)
+//!                     add_diff(metadata, changes); nearest() when a text was not found
 //! ```
 //!
 //! Everything but the locks blocks: call it off the async threads. Move the guard into
@@ -19,11 +19,13 @@
 
 mod diff;
 mod locks;
+mod nearest;
 mod place;
-mod replace;
+mod prepared;
 
 pub(crate) use diff::{Change, Version, add_diff};
 pub(crate) use locks::FileLocks;
+pub(crate) use nearest::nearest;
 #[allow(unused_imports, reason = "apply_patch is to use it")]
 pub(crate) use place::Kind;
 pub(crate) use place::{MOST_BYTES, Place};

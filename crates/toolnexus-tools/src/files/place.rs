@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
-use super::replace;
+use super::prepared::Prepared;
 
 /// Bytes of the largest file that is read to be changed: it is in memory whole, more than once.
 pub(crate) const MOST_BYTES: u64 = 256 * 1024 * 1024;
@@ -154,8 +154,9 @@ impl Place {
     ///
     /// # Errors
     /// The system's reason; what was made until then is gone again.
-    pub(crate) fn create_parents(&self) -> Result<CreatedDirectories<'_>, String> {
-        let mut created = CreatedDirectories { root: &self.root, paths: Vec::new() };
+    pub(crate) fn create_parents(&self) -> Result<CreatedDirectories, String> {
+        let root = self.root.try_clone().map_err(|error| self.reason(&error))?;
+        let mut created = CreatedDirectories { root, paths: Vec::new() };
         let mut missing: Vec<&Path> = Vec::new();
         for above in self.relative.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
             match self.root.symlink_metadata(above) {
@@ -166,7 +167,7 @@ impl Place {
         }
         for path in missing.into_iter().rev() {
             match self.root.create_dir(path) {
-                Ok(()) => created.paths.push(path),
+                Ok(()) => created.paths.push(path.to_path_buf()),
                 // Another call was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
@@ -191,9 +192,31 @@ impl Place {
     /// # Errors
     /// `<path> is a directory`, `<path> is not a regular file`, or the system's reason.
     pub(crate) fn replace(&self, content: &[u8]) -> Result<(), String> {
-        let old = self.file_bytes()?;
-        let (parent, name) = self.parent()?;
-        replace::replace(&parent, name, old.is_some(), content).map_err(|error| self.reason(&error))
+        self.commit(self.prepare(content)?)
+    }
+
+    /// The first half of [`Place::replace`], which does all that can well fail. Dropping the
+    /// value instead of committing it leaves nothing behind.
+    ///
+    /// # Errors
+    /// As [`Place::replace`].
+    pub(crate) fn prepare<'content>(&self, content: &'content [u8]) -> Result<Prepared<'content>, String> {
+        self.file_bytes()?;
+        let name = self.relative.file_name().ok_or_else(|| self.is_directory())?;
+        let parent = match self.relative.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => self.root.open_dir(parent),
+            _ => self.root.try_clone(),
+        };
+        let prepared = parent.and_then(|parent| Prepared::new(parent, Path::new(name), content));
+        prepared.map_err(|error| self.reason(&error))
+    }
+
+    /// The second half of [`Place::replace`], for what was prepared here.
+    ///
+    /// # Errors
+    /// The system's reason; the file has its old content then.
+    pub(crate) fn commit(&self, prepared: Prepared<'_>) -> Result<(), String> {
+        prepared.put().map_err(|error| self.reason(&error))
     }
 
     /// Removes the file.
@@ -206,16 +229,6 @@ impl Place {
             return Err(self.not_found());
         }
         self.root.remove_file(&self.relative).map_err(|error| self.reason(&error))
-    }
-
-    /// The directory that the file is in, and its name there.
-    fn parent(&self) -> Result<(Dir, &Path), String> {
-        let name = self.relative.file_name().ok_or_else(|| self.is_directory())?;
-        let parent = match self.relative.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => self.root.open_dir(parent),
-            _ => self.root.try_clone(),
-        };
-        Ok((parent.map_err(|error| self.reason(&error))?, Path::new(name)))
     }
 
     /// Opens what was a regular file a moment ago, and looks again.
@@ -264,12 +277,12 @@ impl Place {
 
 /// The directories that [`Place::create_parents`] made, outermost first. They stay unless undone.
 #[derive(Debug)]
-pub(crate) struct CreatedDirectories<'place> {
-    root: &'place Dir,
-    paths: Vec<&'place Path>,
+pub(crate) struct CreatedDirectories {
+    root: Dir,
+    paths: Vec<PathBuf>,
 }
 
-impl CreatedDirectories<'_> {
+impl CreatedDirectories {
     /// Removes them again, those that are still empty.
     pub(crate) fn undo(self) {
         for path in self.paths.iter().rev() {

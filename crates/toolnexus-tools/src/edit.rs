@@ -7,8 +7,6 @@
 //!               no --> error, with the lines that come nearest (`nearest`)
 //! ```
 
-mod nearest;
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -16,7 +14,7 @@ use serde_json::json;
 use toolnexus_core::{Tool, ToolResult};
 
 use crate::builtin::{CHANGES, Face, boolean, metadata, off_thread, string};
-use crate::files::{Change, FileLocks, MOST_BYTES, Place, Version, add_diff};
+use crate::files::{Change, FileLocks, MOST_BYTES, Place, Version, add_diff, nearest};
 use crate::paths::Paths;
 
 pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
@@ -112,6 +110,6 @@ fn put_together(path: &str, text: &str, old: &str, new: &str, count: usize) -> R
 }
 
 fn not_found(path: &str, text: &str, old: &str) -> String {
-    let near = nearest::nearest(text, old).map(|near| format!("\n{near}")).unwrap_or_default();
+    let near = nearest(text, old).map(|near| format!("\n{near}")).unwrap_or_default();
     format!("oldString not found in {path}{near}")
 }

@@ -21,7 +21,7 @@ const MOST_SHOWN_BYTES: usize = 4096;
 
 /// Lines of a file that are not what was looked for, but nearly. Shows as the text for the model.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Near<'a> {
+pub(crate) struct Near<'a> {
     text: &'a str,
     /// Counted from 0.
     lines: Range<usize>,
@@ -30,7 +30,7 @@ pub(super) struct Near<'a> {
 }
 
 /// The lines of `text` nearest to `wanted`, if some are near at all.
-pub(super) fn nearest<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
+pub(crate) fn nearest<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
     if text.len() > MOST_SEARCHED || wanted.len() > MOST_SEARCHED {
         return None;
     }
