@@ -112,7 +112,8 @@ impl ChildProcess {
         let Streams { stdin: Some(stdin), stdout: Some(stdout), stderr: Some(stderr) } = streams else {
             return Err(io::Error::other("the child has no pipes"));
         };
-        let shared = Arc::new(Shared { job, stderr: Mutex::default(), end: watch::Sender::new(End::default()) });
+        let shared =
+            Arc::new(Shared { job, stderr: Mutex::default(), end: watch::Sender::new(End::default()) });
         let process = ChildProcess { shared: Arc::clone(&shared) };
         tokio::spawn(async move {
             shared.attend(exit, stderr).await;
