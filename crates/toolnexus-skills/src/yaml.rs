@@ -84,10 +84,13 @@ impl Node {
 /// Parses one document. `Ok(None)`: there is none, only blanks and comments.
 ///
 /// # Errors
-/// What the parser said, or which limit was passed.
+/// What the parser said, or which limit was passed. Lines are counted as in the file, whose first one is
+/// the fence.
 pub(crate) fn parse(text: &str) -> Result<Option<Node>, String> {
+    // In the place of the fence.
+    let text = format!("\n{text}");
     // The parser holds assertions; a header that meets one is refused like any other.
-    catch_unwind(|| parse_events(text)).unwrap_or_else(|_| Err("the YAML parser failed".to_owned()))
+    catch_unwind(|| parse_events(&text)).unwrap_or_else(|_| Err("the YAML parser failed".to_owned()))
 }
 
 fn parse_events(text: &str) -> Result<Option<Node>, String> {

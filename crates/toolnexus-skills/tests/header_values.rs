@@ -138,22 +138,40 @@ fn only_the_top_level_keys_count() {
     assert_eq!((kept.name.as_str(), &kept.meta["<<"]), ("n", &json!({"name": "x"})));
 }
 
-// SKILL-16: what YAML refuses, by the kind of refusal; the detail says where
+// SKILL-3, SKILL-14: what there is instead of a name
+#[test]
+fn a_missing_name_says_what_there_is_instead() {
+    for (text, said) in [
+        ("# Title\n", "there is no header: the first line is not ---"),
+        ("---\nname: a\n", "the header does not end: there is no second --- line"),
+        ("---\n---\n", "the header is empty"),
+        ("---\ndescription: d\n---\n", "the header has no key name"),
+        ("---\nname: ~\n---\n", "name is empty"),
+        ("---\nname: [a]\n---\n", "name is a list"),
+        ("---\nname: {a: b}\n---\n", "name is a mapping"),
+    ] {
+        let found = list_one(text);
+        assert_eq!(found.skipped[0].reason, SkillSkipReason::MissingName, "{text:?}");
+        assert_eq!(found.skipped[0].detail.as_deref(), Some(said), "{text:?}");
+    }
+}
+
+// SKILL-16: what YAML refuses, by the kind of refusal; the detail says where in the file
 #[test]
 fn refusals_carry_the_parsers_message() {
     for (header, said) in [
         ("title: [unclosed", "line"),
-        ("title: a\ntitle: b", "duplicate key \"title\" at line 2 column 1"),
-        ("title: a\n\"title\": b", "duplicate key \"title\" at line 2 column 1"),
-        ("a:\n  b:\n    - {c: 1, c: 2}", "duplicate key \"c\" at line 3 column 14"),
-        ("a: [&x b, *y]", "line 1"),
-        ("a: &x {b: *x}", "an alias inside its own anchor at line 1 column 11"),
-        ("a:\n\tb: c", "line 2"),
-        ("a: b\n...\nc: d", "more than one YAML document at line 3 column 1"),
+        ("title: a\ntitle: b", "duplicate key \"title\" at line 3 column 1"),
+        ("title: a\n\"title\": b", "duplicate key \"title\" at line 3 column 1"),
+        ("a:\n  b:\n    - {c: 1, c: 2}", "duplicate key \"c\" at line 4 column 14"),
+        ("a: [&x b, *y]", "line 2"),
+        ("a: &x {b: *x}", "an alias inside its own anchor at line 2 column 11"),
+        ("a:\n\tb: c", "line 3"),
+        ("a: b\n...\nc: d", "more than one YAML document at line 4 column 1"),
         ("a: 'open", "line"),
-        ("a: @at", "line 1"),
-        ("a: `tick", "line 1"),
-        ("a: \"\\q\"", "line 1"),
+        ("a: @at", "line 2"),
+        ("a: `tick", "line 2"),
+        ("a: \"\\q\"", "line 2"),
     ] {
         let (reason, detail) = skip(header);
         assert_eq!(reason, SkillSkipReason::MalformedFrontmatter, "{header:?}");
