@@ -87,8 +87,8 @@ impl Node {
 /// What the parser said, or which limit was passed. Lines are counted as in the file, whose first one is
 /// the fence.
 pub(crate) fn parse(text: &str) -> Result<Option<Node>, String> {
-    // In the place of the fence.
-    let text = format!("\n{text}");
+    // A comment in the place of the fence, as long as it is.
+    let text = format!("#--\n{text}");
     // The parser holds assertions; a header that meets one is refused like any other.
     catch_unwind(|| parse_events(&text)).unwrap_or_else(|_| Err("the YAML parser failed".to_owned()))
 }
