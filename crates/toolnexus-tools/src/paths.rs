@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::BuiltinsConfig;
+use crate::files::Place;
 
 /// How many links one path may lead through; what kernels allow.
 const MAX_LINKS: usize = 40;
@@ -28,33 +29,82 @@ impl Paths {
         self.confined
     }
 
-    /// The path to open for `path`; the empty path is the base directory.
+    /// The path to open for `path`, for those who work by path; the empty path is the base
+    /// directory.
     ///
     /// Without confinement, that is `path` put behind the base directory. With it, links are
-    /// resolved, and what is returned holds none: opening it cannot lead elsewhere than what was
-    /// checked. The path need not exist. Reads the disk, so call it off the async threads.
+    /// resolved, and what is returned holds none. The path need not exist. Reads the disk, so
+    /// call it off the async threads.
     ///
     /// # Errors
     /// The path leads out of the base directory, or cannot be followed.
     pub(crate) fn resolve(&self, path: &str) -> Result<PathBuf, String> {
-        if !self.confined {
-            let base = match &self.base_dir {
-                Some(base) => base.clone(),
-                None => std::env::current_dir().map_err(|error| error.to_string())?,
-            };
-            return Ok(if path.is_empty() { base } else { base.join(path) });
+        if self.confined { Ok(self.beneath_base(path)?.real) } else { self.behind_base(path) }
+    }
+
+    /// The place of `path`, links resolved and held by a handle: with confinement, what is
+    /// swapped for a link afterwards cannot lead out of the base directory any more. It need not
+    /// exist. Reads the disk, so call it off the async threads.
+    ///
+    /// # Errors
+    /// As [`Paths::resolve`].
+    pub(crate) fn place(&self, path: &str) -> Result<Place, String> {
+        if self.confined {
+            let Beneath { base, real, outside } = self.beneath_base(path)?;
+            return Place::beneath(path, &base, real, outside);
         }
+        let real = canonical(&self.behind_base(path)?).map_err(|error| error.to_string())?;
+        Place::anywhere(path, real)
+    }
+
+    /// `path` as it is, put behind the base directory.
+    fn behind_base(&self, path: &str) -> Result<PathBuf, String> {
+        let base = match &self.base_dir {
+            Some(base) => base.clone(),
+            None => std::env::current_dir().map_err(|error| error.to_string())?,
+        };
+        Ok(if path.is_empty() { base } else { base.join(path) })
+    }
+
+    /// `path` with its links resolved, refused when it leads out of the base directory.
+    fn beneath_base(&self, path: &str) -> Result<Beneath, String> {
         let Some(base_dir) = &self.base_dir else {
             return Err("confineToBaseDir is set but baseDir is empty".to_owned());
         };
+        if cfg!(windows) && names_a_device(path) {
+            return Err(format!(
+                "{path} names a reserved device, which is not a file inside {}",
+                base_dir.display()
+            ));
+        }
         let base = canonical(base_dir).map_err(|error| error.to_string())?;
         let real = canonical(&base.join(path)).map_err(|error| error.to_string())?;
-        if real.starts_with(&base) {
-            Ok(real)
-        } else {
-            Err(format!("{path} resolves outside baseDir {}", base_dir.display()))
-        }
+        let outside = format!("{path} resolves outside baseDir {}", base_dir.display());
+        if real.starts_with(&base) { Ok(Beneath { base, real, outside }) } else { Err(outside) }
     }
+}
+
+/// A path below the base directory, both without links.
+struct Beneath {
+    base: PathBuf,
+    real: PathBuf,
+    /// What to say should it lead out of there later.
+    outside: String,
+}
+
+/// Whether Windows takes a component of `path` for a device, wherever it stands.
+fn names_a_device(path: &str) -> bool {
+    path.split(['/', '\\']).any(|name| {
+        // An extension, a stream and trailing spaces change nothing.
+        let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end_matches(' ');
+        let stem = stem.to_ascii_uppercase();
+        let numbered = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
+        matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL")
+            || numbered.is_some_and(|number| {
+                // Windows counts the superscript digits too.
+                matches!(number, "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³")
+            })
+    })
 }
 
 /// The absolute path without links that `path` stands for, whether or not it exists.
@@ -102,5 +152,36 @@ fn push_front(rest: &mut VecDeque<OsString>, path: &Path, real: &mut PathBuf) {
     }
     for name in names.into_iter().rev() {
         rest.push_front(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // BUILTIN-29
+    #[test]
+    fn device_names_are_known_in_every_spelling() {
+        for name in [
+            "CON",
+            "nul",
+            "Aux.txt",
+            "prn.tar.gz",
+            "com1",
+            "LPT9.log",
+            "dir/NUL",
+            "dir\\con",
+            "nul/x",
+            "CON ",
+            "aux :x",
+            "com²",
+        ] {
+            assert!(names_a_device(name), "{name}");
+        }
+        for name in
+            ["console", "com", "com0", "com10", "lpt", "null", "x.con", "nul_", "", "dir/file", ".nul"]
+        {
+            assert!(!names_a_device(name), "{name}");
+        }
     }
 }

@@ -1,0 +1,171 @@
+//! Why a text was not found: the lines of the file that come nearest to it.
+//!
+//! First the same text with other white space is looked for, which is what models get wrong most
+//! often. Then the window of as many lines as the text has whose pairs of characters are most
+//! like the text's. Both take time that grows with the file and not with the text.
+
+use std::fmt;
+use std::ops::Range;
+
+use memchr::memmem;
+
+/// Bytes of a file, or of a text, beyond which nothing is looked for.
+const MOST_SEARCHED: usize = 16 * 1024 * 1024;
+
+/// The share of equal pairs, in percent, from which lines are worth showing.
+const NEAR: u64 = 60;
+
+/// How many lines are shown, and how many bytes of them.
+const MOST_SHOWN_LINES: usize = 40;
+const MOST_SHOWN_BYTES: usize = 4096;
+
+/// Lines of a file that are not what was looked for, but nearly. Shows as the text for the model.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Near<'a> {
+    text: &'a str,
+    /// Counted from 0.
+    lines: Range<usize>,
+    /// Whether only white space differs.
+    white_space: bool,
+}
+
+/// The lines of `text` nearest to `wanted`, if some are near at all.
+pub(crate) fn nearest<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
+    if text.len() > MOST_SEARCHED || wanted.len() > MOST_SEARCHED {
+        return None;
+    }
+    but_for_white_space(text, wanted).or_else(|| most_alike(text, wanted))
+}
+
+/// Where `wanted` stands with other white space, or without.
+fn but_for_white_space<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
+    let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let wanted = squeezed(wanted);
+    if wanted.is_empty() {
+        return None;
+    }
+    let start = memmem::find(squeezed(text).as_bytes(), wanted.as_bytes())?;
+    let first = line_of(text, start);
+    let last = line_of(text, start + wanted.len() - 1);
+    Some(Near { text, lines: first..last + 1, white_space: true })
+}
+
+/// The line in which the byte stands that has `before` bytes before it, white space not counted.
+fn line_of(text: &str, before: usize) -> usize {
+    let mut left = before;
+    let mut line = 0;
+    for character in text.chars() {
+        if character == '\n' {
+            line += 1;
+        } else if !character.is_whitespace() {
+            match left.checked_sub(character.len_utf8()) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+    }
+    line
+}
+
+/// The first of the windows with the greatest share of pairs in common.
+fn most_alike<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
+    let lines: Vec<&str> = text.lines().collect();
+    let wanted: Vec<&str> = wanted.trim_matches(['\n', '\r']).lines().collect();
+    let height = wanted.len().min(lines.len()).max(1);
+    let mut alike = Alike::to(&wanted);
+    let mut best = (0, 0);
+    for (at, line) in lines.iter().enumerate() {
+        alike.enter(line);
+        if let Some(left) = at.checked_sub(height) {
+            lines.get(left).into_iter().for_each(|line| alike.leave(line));
+        }
+        if at + 1 >= height {
+            let percent = alike.percent();
+            if percent > best.0 {
+                best = (percent, at + 1 - height);
+            }
+        }
+    }
+    let (percent, start) = best;
+    (percent >= NEAR).then_some(Near { text, lines: start..start + height, white_space: false })
+}
+
+/// How many pairs of neighbouring bytes a moving window shares with a text: the Dice coefficient
+/// of both bags of pairs, kept up to date line by line.
+struct Alike {
+    wanted: Vec<u32>,
+    window: Vec<u32>,
+    wanted_total: u64,
+    window_total: u64,
+    shared: u64,
+}
+
+impl Alike {
+    fn to(lines: &[&str]) -> Self {
+        const PAIRS: usize = 1 << 16;
+        let mut wanted = vec![0; PAIRS];
+        let mut total = 0;
+        for pair in lines.iter().flat_map(|line| pairs(line)) {
+            wanted.get_mut(pair).into_iter().for_each(|count| *count += 1);
+            total += 1;
+        }
+        Alike { wanted, window: vec![0; PAIRS], wanted_total: total, window_total: 0, shared: 0 }
+    }
+
+    fn enter(&mut self, line: &str) {
+        for pair in pairs(line) {
+            if let (Some(wanted), Some(count)) = (self.wanted.get(pair), self.window.get_mut(pair)) {
+                self.shared += u64::from(*count < *wanted);
+                *count += 1;
+                self.window_total += 1;
+            }
+        }
+    }
+
+    fn leave(&mut self, line: &str) {
+        for pair in pairs(line) {
+            if let (Some(wanted), Some(count)) = (self.wanted.get(pair), self.window.get_mut(pair)) {
+                *count -= 1;
+                self.shared -= u64::from(*count < *wanted);
+                self.window_total -= 1;
+            }
+        }
+    }
+
+    fn percent(&self) -> u64 {
+        (200 * self.shared).checked_div(self.wanted_total + self.window_total).unwrap_or(0)
+    }
+}
+
+/// The pairs of neighbouring bytes of a line, white space left out.
+fn pairs(line: &str) -> impl Iterator<Item = usize> {
+    let bytes = || line.bytes().filter(|byte| !byte.is_ascii_whitespace());
+    bytes().zip(bytes().skip(1)).map(|(first, second)| usize::from(first) << 8 | usize::from(second))
+}
+
+impl fmt::Display for Near<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = self.lines;
+        let (plural, s, numbers) = match end - start {
+            1 => ("", "s", format!("{end}")),
+            _ => ("s", "", format!("{}-{end}", start + 1)),
+        };
+        match self.white_space {
+            true => write!(f, "line{plural} {numbers} differ{s} only in white space:")?,
+            false => write!(f, "nearest line{plural} {numbers}:")?,
+        }
+        let mut room = MOST_SHOWN_BYTES;
+        for (shown, line) in self.text.lines().skip(start).take(end - start).enumerate() {
+            let part = line.get(..line.floor_char_boundary(room)).unwrap_or_default();
+            if shown == MOST_SHOWN_LINES || part.is_empty() && !line.is_empty() {
+                return write!(f, "\n[… {} more lines]", end - start - shown);
+            }
+            write!(f, "\n{part}")?;
+            if part.len() < line.len() {
+                return write!(f, "[… {} more bytes]", line.len() - part.len());
+            }
+            room -= part.len();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! One entry of the file system, found once and then held on to.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+
+use super::prepared::Prepared;
+
+/// Bytes of the largest file that is read to be changed: it is in memory whole, more than once.
+pub(crate) const MOST_BYTES: u64 = 256 * 1024 * 1024;
+
+/// What there is at a [`Place`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing.
+    Missing,
+    /// A regular file of so many bytes.
+    File {
+        /// Its length; some special file systems say 0 of files that are not empty.
+        bytes: u64,
+    },
+    /// A directory.
+    Directory,
+    /// A device, a FIFO, a socket, or a link put there a moment ago.
+    Other,
+}
+
+/// A file-system entry that may or may not exist: a directory handle, and a path below it that
+/// holds no links.
+///
+/// Everything goes through the handle. With confinement it is the handle of the base directory,
+/// and whatever is swapped for a link in the meantime cannot lead out of it. Methods block, and
+/// fail with a text for the model, in which the path stands as the model wrote it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The path as the model wrote it.
+    shown: String,
+    /// The absolute path without links.
+    real: PathBuf,
+    root: Dir,
+    /// Below `root`; empty for `root` itself.
+    relative: PathBuf,
+    /// What to say when the way leads out of `root` after all.
+    outside: Option<String>,
+}
+
+impl Place {
+    /// The place at `real`, which is below `base` and without links.
+    ///
+    /// # Errors
+    /// `base` cannot be opened.
+    pub(crate) fn beneath(shown: &str, base: &Path, real: PathBuf, outside: String) -> Result<Self, String> {
+        let root = Dir::open_ambient_dir(base, ambient_authority()).map_err(|error| error.to_string())?;
+        let relative = real.strip_prefix(base).map_err(|_| outside.clone())?.to_path_buf();
+        Ok(Place { shown: shown.to_owned(), real, root, relative, outside: Some(outside) })
+    }
+
+    /// The place at `real`, wherever that is: held by the nearest directory that exists.
+    ///
+    /// # Errors
+    /// No directory on the way can be opened.
+    pub(crate) fn anywhere(shown: &str, real: PathBuf) -> Result<Self, String> {
+        let mut above = real.parent().unwrap_or(&real);
+        let root = loop {
+            match (Dir::open_ambient_dir(above, ambient_authority()), above.parent()) {
+                (Ok(root), _) => break root,
+                (Err(error), Some(parent)) if is_no_directory(&error) => above = parent,
+                (Err(error), _) => return Err(error.to_string()),
+            }
+        };
+        let relative = real.strip_prefix(above).unwrap_or(&real).to_path_buf();
+        Ok(Place { shown: shown.to_owned(), real, root, relative, outside: None })
+    }
+
+    /// The resolved absolute path: what a lock is taken on.
+    pub(crate) fn real(&self) -> &Path {
+        &self.real
+    }
+
+    /// What is there. Opens nothing, so that no FIFO can hold the call.
+    pub(crate) fn kind(&self) -> Result<Kind, String> {
+        if self.relative.as_os_str().is_empty() {
+            return Ok(Kind::Directory);
+        }
+        let found = match self.root.symlink_metadata(&self.relative) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kind::Missing),
+            Err(error) => return Err(self.reason(&error)),
+        };
+        let kind = found.file_type();
+        if kind.is_file() && self.names_a_directory() {
+            return Err(self.reason(&io::ErrorKind::NotADirectory.into()));
+        }
+        Ok(if kind.is_file() {
+            Kind::File { bytes: found.len() }
+        } else if kind.is_dir() {
+            Kind::Directory
+        } else {
+            Kind::Other
+        })
+    }
+
+    /// The length of the regular file that is there; `None` when nothing is.
+    ///
+    /// # Errors
+    /// `<path> is a directory`, `<path> is not a regular file`, or the system's reason.
+    pub(crate) fn file_bytes(&self) -> Result<Option<u64>, String> {
+        match self.kind()? {
+            Kind::File { bytes } => Ok(Some(bytes)),
+            Kind::Missing if self.names_a_directory() => Err(self.is_directory()),
+            Kind::Missing => Ok(None),
+            Kind::Directory => Err(self.is_directory()),
+            Kind::Other => Err(self.is_special()),
+        }
+    }
+
+    /// Opens the file for reading.
+    ///
+    /// # Errors
+    /// `file not found: <path>`, and what [`Place::file_bytes`] says.
+    pub(crate) fn open(&self) -> Result<File, String> {
+        if self.file_bytes()?.is_none() {
+            return Err(self.not_found());
+        }
+        let mut options = OpenOptions::new();
+        options.read(true);
+        self.open_checked(&options)
+    }
+
+    /// The content of the file.
+    ///
+    /// # Errors
+    /// As [`Place::open`]; `<path> is <n> bytes, over the limit of <m>` for a file of more than
+    /// 256 MiB.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, String> {
+        let file = self.open()?;
+        let length = file.metadata().map_err(|error| self.reason(&error))?.len();
+        let mut bytes = Vec::new();
+        if length <= MOST_BYTES {
+            file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| self.reason(&error))?;
+        }
+        match length.max(bytes.len() as u64) {
+            length if length > MOST_BYTES => {
+                Err(format!("{} is {length} bytes, over the limit of {MOST_BYTES}", self.shown))
+            }
+            _ => Ok(bytes),
+        }
+    }
+
+    /// Makes the directories above the file that are missing.
+    ///
+    /// # Errors
+    /// The system's reason; what was made until then is gone again.
+    pub(crate) fn create_parents(&self) -> Result<CreatedDirectories, String> {
+        let root = self.root.try_clone().map_err(|error| self.reason(&error))?;
+        let mut created = CreatedDirectories { root, paths: Vec::new() };
+        let mut missing: Vec<&Path> = Vec::new();
+        for above in self.relative.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+            match self.root.symlink_metadata(above) {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(above),
+                Err(error) => return Err(self.reason(&error)),
+            }
+        }
+        for path in missing.into_iter().rev() {
+            match self.root.create_dir(path) {
+                Ok(()) => created.paths.push(path.to_path_buf()),
+                // Another call was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    created.undo();
+                    return Err(self.reason(&error));
+                }
+            }
+        }
+        Ok(created)
+    }
+
+    /// Puts `content` there as a whole: the file has the old content or the new one at every
+    /// moment, and the old one after a failure.
+    ///
+    /// The new content is a new file of the same mode and, where that is allowed, the same owner
+    /// and group, renamed to the old name: other names of the old file (hard links) keep the old
+    /// content, and access lists and extended attributes are not taken over. Where the directory
+    /// allows no such thing and the file can be written, it is written in place. Nothing is
+    /// forced to the disk: this is whole to other programs, not across a loss of power. A new
+    /// file has the mode that the process gives new files.
+    ///
+    /// # Errors
+    /// `<path> is a directory`, `<path> is not a regular file`, or the system's reason.
+    pub(crate) fn replace(&self, content: &[u8]) -> Result<(), String> {
+        self.commit(self.prepare(content)?)
+    }
+
+    /// The first half of [`Place::replace`], which does all that can well fail. Dropping the
+    /// value instead of committing it leaves nothing behind.
+    ///
+    /// # Errors
+    /// As [`Place::replace`].
+    pub(crate) fn prepare<'content>(&self, content: &'content [u8]) -> Result<Prepared<'content>, String> {
+        self.file_bytes()?;
+        let name = self.relative.file_name().ok_or_else(|| self.is_directory())?;
+        let parent = match self.relative.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => self.root.open_dir(parent),
+            _ => self.root.try_clone(),
+        };
+        let prepared = parent.and_then(|parent| Prepared::new(parent, Path::new(name), content));
+        prepared.map_err(|error| self.reason(&error))
+    }
+
+    /// The second half of [`Place::replace`], for what was prepared here.
+    ///
+    /// # Errors
+    /// The system's reason; the file has its old content then.
+    pub(crate) fn commit(&self, prepared: Prepared<'_>) -> Result<(), String> {
+        prepared.put().map_err(|error| self.reason(&error))
+    }
+
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// `file not found: <path>`, and what [`Place::file_bytes`] says.
+    #[allow(dead_code, reason = "apply_patch is to use it")]
+    pub(crate) fn remove(&self) -> Result<(), String> {
+        if self.file_bytes()?.is_none() {
+            return Err(self.not_found());
+        }
+        self.root.remove_file(&self.relative).map_err(|error| self.reason(&error))
+    }
+
+    /// Opens what was a regular file a moment ago, and looks again.
+    fn open_checked(&self, options: &OpenOptions) -> Result<File, String> {
+        let mut options = options.clone();
+        without_waiting(&mut options);
+        let file =
+            self.root.open_with(&self.relative, &options).map_err(|error| self.reason(&error))?.into_std();
+        match file.metadata().map_err(|error| self.reason(&error))?.file_type() {
+            kind if kind.is_file() => Ok(file),
+            kind if kind.is_dir() => Err(self.is_directory()),
+            _ => Err(self.is_special()),
+        }
+    }
+
+    /// Whether the path can only name a directory, as written.
+    fn names_a_directory(&self) -> bool {
+        let end = self.shown.trim_end_matches('.');
+        end.len() + 2 >= self.shown.len() && end.ends_with(std::path::is_separator)
+    }
+
+    fn is_directory(&self) -> String {
+        format!("{} is a directory", self.shown)
+    }
+
+    fn is_special(&self) -> String {
+        format!("{} is not a regular file", self.shown)
+    }
+
+    fn not_found(&self) -> String {
+        format!("file not found: {}", self.shown)
+    }
+
+    /// What the model reads of an error that came up here.
+    fn reason(&self, error: &io::Error) -> String {
+        match (error.kind(), &self.outside) {
+            (io::ErrorKind::NotFound, _) => self.not_found(),
+            // The kernel's refusals have a number; this one is made by cap-std.
+            (io::ErrorKind::PermissionDenied, Some(outside)) if error.raw_os_error().is_none() => {
+                outside.clone()
+            }
+            _ => error.to_string(),
+        }
+    }
+}
+
+/// The directories that [`Place::create_parents`] made, outermost first. They stay unless undone.
+#[derive(Debug)]
+pub(crate) struct CreatedDirectories {
+    root: Dir,
+    paths: Vec<PathBuf>,
+}
+
+impl CreatedDirectories {
+    /// Removes them again, those that are still empty.
+    pub(crate) fn undo(self) {
+        for path in self.paths.iter().rev() {
+            if self.root.remove_dir(path).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// Whether a path cannot be opened as a directory because there is none.
+fn is_no_directory(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Keeps an open from waiting for the other end of a FIFO, and from taking over a terminal.
+#[cfg(unix)]
+pub(super) fn without_waiting(options: &mut OpenOptions) {
+    use cap_std::fs::OpenOptionsExt as _;
+    use rustix::fs::OFlags;
+
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    options.custom_flags(flags.bits().cast_signed());
+}
+
+#[cfg(not(unix))]
+pub(super) fn without_waiting(_options: &mut OpenOptions) {}
