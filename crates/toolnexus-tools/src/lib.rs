@@ -57,6 +57,7 @@ mod pattern;
 mod process_table;
 mod question;
 mod read;
+mod reserved_names;
 mod search;
 mod shell;
 mod todowrite;

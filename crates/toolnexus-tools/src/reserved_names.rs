@@ -36,9 +36,33 @@ mod tests {
     #[test]
     fn devices_are_known_by_their_names() {
         for path in [
-            "CON", "prn", "Aux", "nUL", "COM1", "com9", "LPT1", "lpt9", "NUL.txt", "nul.tar.gz", "CON ", "NUL .txt",
-            "NUL.", "nul:", "NUL:stream", "a/b/NUL", "a\\nul", "C:\\dir\\COM1.log", "nul/x", "./AUX", "../con.md",
-            "COM¹", "lpt³.x", "conin$", "CONOUT$",
+            "CON",
+            "prn",
+            "Aux",
+            "nUL",
+            "COM1",
+            "com9",
+            "LPT1",
+            "lpt9",
+            "NUL.txt",
+            "nul.tar.gz",
+            "CON ",
+            "NUL .txt",
+            "NUL.",
+            "nul:",
+            "NUL:stream",
+            "a/b/NUL",
+            "a\\nul",
+            "C:\\dir\\COM1.log",
+            "nul/x",
+            "./AUX",
+            "../con.md",
+            "COM¹",
+            "com²",
+            "aux :x",
+            "lpt³.x",
+            "conin$",
+            "CONOUT$",
         ] {
             assert!(names_a_device(path), "{path}");
         }
@@ -48,8 +72,29 @@ mod tests {
     #[test]
     fn other_names_are_no_devices() {
         for path in [
-            "", ".", "..", "/", "console", "con-1", "CONFIG", "nulls.txt", "anul", "COM", "COM0", "COM10", "COMA",
-            "LPT", "lpt0", "auxiliary/prnt", "x.nul", "null", ".con", "CO N", " CON", "src/common.rs", "COM⁴",
+            "",
+            ".",
+            "..",
+            "/",
+            "console",
+            "con-1",
+            "CONFIG",
+            "nulls.txt",
+            "anul",
+            "COM",
+            "COM0",
+            "COM10",
+            "COMA",
+            "LPT",
+            "lpt0",
+            "auxiliary/prnt",
+            "x.nul",
+            "null",
+            ".con",
+            "CO N",
+            " CON",
+            "src/common.rs",
+            "COM⁴",
         ] {
             assert!(!names_a_device(path), "{path}");
         }

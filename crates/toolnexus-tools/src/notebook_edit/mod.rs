@@ -1,21 +1,27 @@
 //! The `notebook_edit` tool: one cell of a Jupyter notebook.
 //!
-//! The file is read, changed as a text and written again, under the lock of its path:
-//! `Notebook::parse` → `Notebook::apply` → `Notebook::text`.
+//! ```text
+//! file text -> Notebook::parse -> Notebook::apply -> Notebook::text -> file text
+//!                                 one cell is made    one space of indent
+//!                                 anew, added, gone   and a final newline
+//! ```
+//!
+//! Whatever the change is not about keeps its spelling: numbers, escapes, the order of members.
 
 mod json_text;
 mod notebook;
 
 use std::sync::Arc;
 
+use serde_json::Map;
 use toolnexus_core::{Tool, ToolResult};
 
 use crate::args::Args;
 use crate::builtin::{CHANGES, Face, number, off_thread, one_of, string};
-use crate::files::FileLocks;
+use crate::files::{self, FileLocks, MOST_BYTES, Place, Version, add_diff};
 use crate::paths::Paths;
 
-use notebook::{CellName, CellType, Change, MAX_BYTES, Notebook, Refused};
+use notebook::{CellName, CellType, Change, Notebook, Refused};
 
 pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
     let face = Face {
@@ -50,7 +56,13 @@ pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
         async move {
             let path = args.required_text(&["path"])?;
             let change = change(&args)?;
-            edit(path, change, &paths, &locks).await
+            let (path, place) = off_thread(move || paths.place(&path).map(|place| (path, place))).await?;
+            let guard = locks.lock([place.real().to_path_buf()]).await;
+            off_thread(move || {
+                let _guard = guard;
+                edit(&path, &place, change)
+            })
+            .await
         }
     })
 }
@@ -76,22 +88,13 @@ fn change(args: &Args) -> Result<Change, String> {
     }
 }
 
-async fn edit(
-    path: String,
-    change: Change,
-    paths: &Arc<Paths>,
-    _locks: &Arc<FileLocks>,
-) -> Result<ToolResult, String> {
-    let paths = Arc::clone(paths);
-    off_thread(move || {
-        let real = paths.resolve(&path)?;
-        let bytes = std::fs::read(&real).map_err(|error| error.to_string())?;
-        let text = String::from_utf8(bytes).map_err(|_| told(&path, Refused::NotANotebook))?;
-        let (after, output) = edited(&path, &text, change)?;
-        std::fs::write(&real, after).map_err(|error| error.to_string())?;
-        Ok(ToolResult::success(output))
-    })
-    .await
+fn edit(path: &str, place: &Place, change: Change) -> Result<ToolResult, String> {
+    let before = String::from_utf8(place.read()?).map_err(|_| told(path, Refused::NotANotebook))?;
+    let (after, output) = edited(path, &before, change)?;
+    place.replace(after.as_bytes())?;
+    let mut facts = Map::new();
+    add_diff(&mut facts, &[files::Change::at(path, Version::Text(&before), Version::Text(&after))]);
+    Ok(ToolResult::success(output).with_metadata(facts))
 }
 
 /// The changed text of a notebook, and what to say of it.
@@ -110,7 +113,7 @@ fn edited(path: &str, text: &str, change: Change) -> Result<(String, String), St
 fn told(path: &str, refused: Refused) -> String {
     match refused {
         Refused::NotANotebook => format!("{path} is not a valid notebook"),
-        Refused::TooLarge => format!("{path} would be over the limit of {MAX_BYTES} bytes"),
+        Refused::TooLarge => format!("{path} would be over the limit of {MOST_BYTES} bytes"),
         Refused::CellNotFound(name) => format!("cell not found: {name}"),
         Refused::NotUnique(id, cells) => {
             format!("cell id {id} is not unique in {path} ({cells} cells); use cellIndex")

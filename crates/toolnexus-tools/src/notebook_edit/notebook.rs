@@ -5,13 +5,12 @@
 
 use std::fmt;
 
+use crate::files::MOST_BYTES;
+
 use super::json_text::{Object, indented, quoted};
 
 /// What a file starts with that says it is UTF-8; it stays where it is.
 const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// The largest notebook that is read or written. What people work with has a hundredth of it.
-pub(super) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// How a call names a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +67,7 @@ pub(super) enum Refused {
     CellNotFound(CellName),
     /// So many cells have this id.
     NotUnique(CellName, usize),
-    /// Written, it would have more than [`MAX_BYTES`].
+    /// Written, it would have more than [`MOST_BYTES`].
     TooLarge,
 }
 
@@ -149,7 +148,7 @@ impl<'a> Notebook<'a> {
             out.push(']');
         };
         self.members.write_with(&mut plain, Some(("cells", &write_cells)));
-        let limit = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+        let limit = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
         let mut text = indented(&plain, self.newline, limit).ok_or(Refused::TooLarge)?;
         if self.byte_order_mark {
             text.insert(0, BYTE_ORDER_MARK);
