@@ -48,13 +48,11 @@ mod glob;
 mod grep;
 mod host_policy;
 mod http_tool;
-mod job;
 mod notebook_edit;
 mod output_pipe;
+mod output_progress;
 mod paths;
 mod pattern;
-#[cfg(target_os = "linux")]
-mod process_table;
 mod question;
 mod read;
 mod reserved_names;
