@@ -8,6 +8,13 @@ use crate::builtin::{CHANGES, Face, string};
 use crate::files::FileLocks;
 use crate::paths::Paths;
 
+#[allow(dead_code, reason = "comes into use with the files module")]
+mod document;
+#[allow(dead_code, reason = "comes into use with the files module")]
+mod parse;
+#[allow(dead_code, reason = "comes into use with the files module")]
+mod plan;
+
 pub(crate) fn tool(_paths: &Arc<Paths>, _locks: &Arc<FileLocks>) -> Tool {
     let face = Face {
         name: "apply_patch",
