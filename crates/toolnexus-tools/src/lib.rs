@@ -55,6 +55,7 @@ mod paths;
 mod pattern;
 mod question;
 mod read;
+mod reserved_names;
 mod search;
 mod shell;
 mod todowrite;

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::config::BuiltinsConfig;
 use crate::files::{Place, Roots};
+use crate::reserved_names::names_a_device;
 
 /// How many links one path may lead through; what kernels allow.
 const MAX_LINKS: usize = 40;
@@ -115,21 +116,6 @@ struct Beneath {
     outside: String,
 }
 
-/// Whether Windows takes a component of `path` for a device, wherever it stands.
-fn names_a_device(path: &str) -> bool {
-    path.split(['/', '\\']).any(|name| {
-        // An extension, a stream and trailing spaces change nothing.
-        let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end_matches(' ');
-        let stem = stem.to_ascii_uppercase();
-        let numbered = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
-        matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL")
-            || numbered.is_some_and(|number| {
-                // Windows counts the superscript digits too.
-                matches!(number, "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³")
-            })
-    })
-}
-
 /// The absolute path without links that `path` stands for, whether or not it exists.
 ///
 /// Components are followed one by one, as opening the path would. A link to nowhere is followed
@@ -175,36 +161,5 @@ fn push_front(rest: &mut VecDeque<OsString>, path: &Path, real: &mut PathBuf) {
     }
     for name in names.into_iter().rev() {
         rest.push_front(name);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // BUILTIN-29
-    #[test]
-    fn device_names_are_known_in_every_spelling() {
-        for name in [
-            "CON",
-            "nul",
-            "Aux.txt",
-            "prn.tar.gz",
-            "com1",
-            "LPT9.log",
-            "dir/NUL",
-            "dir\\con",
-            "nul/x",
-            "CON ",
-            "aux :x",
-            "com²",
-        ] {
-            assert!(names_a_device(name), "{name}");
-        }
-        for name in
-            ["console", "com", "com0", "com10", "lpt", "null", "x.con", "nul_", "", "dir/file", ".nul"]
-        {
-            assert!(!names_a_device(name), "{name}");
-        }
     }
 }
