@@ -50,6 +50,7 @@ mod host_policy;
 mod http_tool;
 mod job;
 mod notebook_edit;
+mod outbound;
 mod output_pipe;
 mod paths;
 mod pattern;
