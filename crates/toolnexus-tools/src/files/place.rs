@@ -94,7 +94,7 @@ impl Place {
         };
         let kind = found.file_type();
         if kind.is_file() && self.names_a_directory() {
-            return Err(self.reason(&io::ErrorKind::NotADirectory.into()));
+            return Err(format!("{} is not a directory", self.shown));
         }
         Ok(if kind.is_file() {
             Kind::File { bytes: found.len() }
@@ -333,3 +333,168 @@ pub(super) fn without_waiting(options: &mut OpenOptions) {
 
 #[cfg(not(unix))]
 pub(super) fn without_waiting(_options: &mut OpenOptions) {}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::config::BuiltinsConfig;
+    use crate::paths::Paths;
+
+    fn paths(base: &Path, confined: bool) -> Paths {
+        Paths::of(&BuiltinsConfig {
+            base_dir: Some(base.to_path_buf()),
+            confine_to_base_dir: confined,
+            ..Default::default()
+        })
+    }
+
+    /// A base with `dir/f` in it, and a directory outside with another `f`.
+    fn base_and_outside() -> (tempfile::TempDir, tempfile::TempDir) {
+        let (base, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(base.path().join("dir")).unwrap();
+        fs::write(base.path().join("dir/f"), "mine").unwrap();
+        fs::write(outside.path().join("f"), "secret").unwrap();
+        (base, outside)
+    }
+
+    /// Puts a link to `target` where `dir` was.
+    fn swap(base: &Path, target: &Path) {
+        fs::rename(base.join("dir"), base.join("away")).unwrap();
+        symlink(target, base.join("dir")).unwrap();
+    }
+
+    // BUILTIN-27, BUILTIN-28: after the look, the way is still held
+    #[test]
+    fn what_is_swapped_for_a_link_leads_nowhere() {
+        let (base, outside) = base_and_outside();
+        let relative = Path::new("..").join(outside.path().file_name().unwrap());
+        for target in [outside.path(), &relative] {
+            for path in ["dir/f", "dir/new", "dir/sub/new"] {
+                let place = paths(base.path(), true).place(path).unwrap();
+                swap(base.path(), target);
+                let refused = format!("{path} resolves outside baseDir {}", base.path().display());
+                assert_eq!(place.kind().unwrap_err(), refused);
+                assert_eq!(place.open().unwrap_err(), refused);
+                assert_eq!(place.read().unwrap_err(), refused);
+                assert_eq!(place.replace(b"theirs").unwrap_err(), refused);
+                assert_eq!(place.remove().unwrap_err(), refused);
+                // What is directly below `dir` has no parents to make; `dir` is there.
+                let made = place.create_parents().map(|_| ());
+                assert_eq!(made, if path == "dir/sub/new" { Err(refused) } else { Ok(()) });
+                fs::remove_file(base.path().join("dir")).unwrap();
+                fs::rename(base.path().join("away"), base.path().join("dir")).unwrap();
+            }
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("f")).unwrap(), "secret");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(base.path().join("dir")).unwrap().count(), 1);
+    }
+
+    // BUILTIN-105: also what is swapped for a FIFO after the look is not waited for
+    #[test]
+    fn a_file_swapped_for_something_else_is_not_taken_for_one() {
+        let (base, outside) = base_and_outside();
+        for confined in [true, false] {
+            let place = paths(base.path(), confined).place("dir/f").unwrap();
+            let file = base.path().join("dir/f");
+            fs::remove_file(&file).unwrap();
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &file,
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::RUSR,
+                0,
+            )
+            .unwrap();
+            let refused = "dir/f is not a regular file";
+            assert_eq!(place.kind(), Ok(Kind::Other));
+            assert_eq!(place.read().unwrap_err(), refused);
+            let mut options = OpenOptions::new();
+            options.read(true);
+            assert_eq!(place.open_checked(&options).unwrap_err(), refused, "after the look too");
+            fs::remove_file(&file).unwrap();
+            symlink(outside.path().join("f"), &file).unwrap();
+            assert_eq!(place.read().unwrap_err(), refused);
+            assert_eq!(place.replace(b"x").unwrap_err(), refused);
+            assert_eq!(place.remove().unwrap_err(), refused);
+            fs::remove_file(&file).unwrap();
+            assert_eq!(place.kind(), Ok(Kind::Missing));
+            assert_eq!(place.read().unwrap_err(), "file not found: dir/f");
+            assert_eq!(place.remove().unwrap_err(), "file not found: dir/f");
+            fs::create_dir(&file).unwrap();
+            assert_eq!(place.read().unwrap_err(), "dir/f is a directory");
+            fs::remove_dir(&file).unwrap();
+            fs::write(&file, "mine").unwrap();
+            assert_eq!(place.read().unwrap(), b"mine");
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("f")).unwrap(), "secret");
+    }
+
+    // BUILTIN-54: prepared content that is dropped leaves nothing, also when it cannot be committed
+    #[test]
+    fn what_is_prepared_and_not_committed_leaves_nothing() {
+        let (base, _outside) = base_and_outside();
+        let place = paths(base.path(), true).place("dir/f").unwrap();
+        let dir = base.path().join("dir");
+        let prepared = place.prepare(b"new").unwrap();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "it waits beside the file");
+        drop(prepared);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        let prepared = place.prepare(b"new").unwrap();
+        fs::remove_file(dir.join("f")).unwrap();
+        fs::create_dir(dir.join("f")).unwrap();
+        assert!(place.commit(prepared).is_err());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    }
+
+    // BUILTIN-49: directories that were made go again when asked to, others do not
+    #[test]
+    fn only_directories_that_were_made_are_undone() {
+        let (base, _outside) = base_and_outside();
+        let place = paths(base.path(), true).place("dir/a/b/c/new").unwrap();
+        fs::create_dir(base.path().join("dir/a")).unwrap();
+        let created = place.create_parents().unwrap();
+        assert!(base.path().join("dir/a/b/c").is_dir());
+        created.undo();
+        assert!(base.path().join("dir/a").is_dir() && !base.path().join("dir/a/b").exists());
+        let created = place.create_parents().unwrap();
+        fs::write(base.path().join("dir/a/b/theirs"), "").unwrap();
+        created.undo();
+        assert!(base.path().join("dir/a/b/theirs").exists() && !base.path().join("dir/a/b/c").exists());
+    }
+
+    // D15
+    #[test]
+    fn a_file_too_large_to_change_is_not_read() {
+        let (base, _outside) = base_and_outside();
+        let file = File::create(base.path().join("dir/f")).unwrap();
+        file.set_len(MOST_BYTES + 1).unwrap();
+        let place = paths(base.path(), true).place("dir/f").unwrap();
+        assert_eq!(place.read().unwrap_err(), "dir/f is 268435457 bytes, over the limit of 268435456");
+    }
+
+    // BUILTIN-20: one file has one place, whatever it is called
+    #[test]
+    fn names_of_one_file_are_one_place() {
+        let (base, _outside) = base_and_outside();
+        symlink("dir", base.path().join("link")).unwrap();
+        symlink("dir/new", base.path().join("to-new")).unwrap();
+        let real =
+            |confined, path: &str| paths(base.path(), confined).place(path).unwrap().real().to_path_buf();
+        let file = base.path().canonicalize().unwrap().join("dir/f");
+        let new = file.with_file_name("new");
+        let absolute = base.path().join("dir/f").to_str().unwrap().to_owned();
+        for confined in [true, false] {
+            for path in ["dir/f", "./dir//f", "dir/../dir/f", "link/f", "missing/../dir/f", &absolute] {
+                assert_eq!(real(confined, path), file, "{path}");
+            }
+            for path in ["dir/new", "link/new", "to-new", "link/../dir/new"] {
+                assert_eq!(real(confined, path), new, "{path}");
+            }
+        }
+    }
+}

@@ -59,6 +59,10 @@ impl<'content> Prepared<'content> {
             Err(error) => return Err(error),
         };
         let exists = old.is_some();
+        if exists {
+            // A rename needs no leave of the file's own, but a file closed to writing is so on purpose.
+            check_writable(root, path)?;
+        }
         let model = model.or(old);
         let stage = match Temporary::create(root, path, model.is_some()) {
             Ok((temporary, mut file)) => {
@@ -195,6 +199,22 @@ fn fill(file: &mut File, content: &[u8]) -> io::Result<()> {
 }
 
 #[cfg(unix)]
+fn check_writable(root: &Dir, path: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, AtFlags, accessat};
+
+    // Asked of the directory itself: on the way there the call would follow links.
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let opened = if parent.as_os_str().is_empty() { None } else { Some(root.open_dir(parent)?) };
+    Ok(accessat(opened.as_ref().unwrap_or(root), name, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
+/// Where there is no such leave, the rename itself is refused.
+#[cfg(not(unix))]
+fn check_writable(_root: &Dir, _path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
 fn readable_by_owner_alone(options: &mut OpenOptions) {
     use cap_std::fs::OpenOptionsExt as _;
     options.mode(0o600);
@@ -243,7 +263,8 @@ fn take_over(old: &Metadata, new: &File) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 
