@@ -24,8 +24,9 @@ use common::{Place, call};
 use serde_json::json;
 use toolnexus_tools::BuiltinsConfig;
 
-const FILES: usize = 24;
-const LINES: usize = 60;
+/// Many small files, so that much of the child's time is spent between the first and the last of them.
+const FILES: usize = 120;
+const LINES: usize = 5;
 
 /// How many kills there are time for.
 const LONGEST: Duration = Duration::from_secs(8);
@@ -74,14 +75,17 @@ fn patch(version: u64) -> String {
 async fn child() {
     let Ok(dir) = std::env::var("CRASH_DIR").map(PathBuf::from) else { return };
     let config = BuiltinsConfig { base_dir: Some(dir), confine_to_base_dir: true, ..Default::default() };
-    println!("ready");
     for version in 0.. {
-        let result = call(&config, "apply_patch", json!({"patchText": patch(version)})).await;
+        let text = patch(version);
+        let began = Instant::now();
+        let result = call(&config, "apply_patch", json!({"patchText": text})).await;
         assert!(!result.is_error, "{}", result.output);
+        println!("\ntook {}", began.elapsed().as_micros());
     }
 }
 
-fn start(dir: &Path) -> Child {
+/// A process that has applied its first patch, and how long that took.
+fn start(dir: &Path) -> (Child, Duration) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture", "--test-threads=1"])
         .env("CRASH_DIR", dir)
@@ -90,10 +94,9 @@ fn start(dir: &Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let ready = lines.map_while(Result::ok).any(|line| line.ends_with("ready"));
-    assert!(ready, "the child never began");
-    child
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let took = lines.find_map(|line| line.strip_prefix("took ")?.parse().ok());
+    (child, Duration::from_micros(took.unwrap_or_else(|| panic!("the child never began"))))
 }
 
 /// The version that a file has as a whole.
@@ -110,7 +113,7 @@ fn version_of(path: &Path) -> u64 {
 fn a_kill_at_any_time_leaves_whole_files() {
     let kills: u32 = std::env::var("TOOLNEXUS_CRASH_KILLS").map_or(80, |count| count.parse().unwrap());
     let began = Instant::now();
-    let mut mixed = 0;
+    let (mut killed, mut mixed) = (0, 0);
     for _ in 0..kills {
         if began.elapsed() > LONGEST {
             break;
@@ -121,8 +124,9 @@ fn a_kill_at_any_time_leaves_whole_files() {
         }
         place.write(&moving(0), content(0)).write(passing(0).unwrap(), content(0));
 
-        let mut child = start(place.path());
-        std::thread::sleep(Duration::from_micros(fastrand::u64(0..40_000)));
+        let (mut child, took) = start(place.path());
+        // The end of its pipe is gone with this, so it ends by itself after the patch that it is at.
+        std::thread::sleep(took.mul_f64(fastrand::f64()));
         child.kill().unwrap();
         child.wait().unwrap();
 
@@ -138,6 +142,7 @@ fn a_kill_at_any_time_leaves_whole_files() {
         if passing.exists() {
             assert!((oldest.saturating_sub(1)..=newest + 1).contains(&version_of(&passing)));
         }
+        killed += 1;
         mixed += u32::from(newest != oldest);
 
         let known = |name: &str| {
@@ -153,5 +158,5 @@ fn a_kill_at_any_time_leaves_whole_files() {
             }
         }
     }
-    println!("{mixed} kills between two files");
+    println!("{killed} kills, {mixed} of them between two files");
 }
