@@ -58,11 +58,11 @@ impl<'content> Prepared<'content> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        if old.is_some() {
+        let exists = old.is_some();
+        if exists {
             // A rename needs no leave of the file's own, but a file closed to writing is so on purpose.
             check_writable(root, path)?;
         }
-        let exists = old.is_some();
         let model = model.or(old);
         let stage = match Temporary::create(root, path, model.is_some()) {
             Ok((temporary, mut file)) => {
@@ -198,16 +198,20 @@ fn fill(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.set_len(content.len() as u64)
 }
 
-/// Opens the file for writing and leaves it as it is: only to hear whether that is allowed.
+#[cfg(unix)]
 fn check_writable(root: &Dir, path: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    without_waiting(&mut options);
-    match root.open_with(path, &options) {
-        // A program that runs can be replaced though not be written.
-        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Ok(()),
-        opened => opened.map(drop),
-    }
+    use rustix::fs::{Access, AtFlags, accessat};
+
+    // Asked of the directory itself: on the way there the call would follow links.
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let opened = if parent.as_os_str().is_empty() { None } else { Some(root.open_dir(parent)?) };
+    Ok(accessat(opened.as_ref().unwrap_or(root), name, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
+/// Where there is no such leave, the rename itself is refused.
+#[cfg(not(unix))]
+fn check_writable(_root: &Dir, _path: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]
