@@ -76,7 +76,7 @@ fn list(
                 rows.lock().unwrap_or_else(PoisonError::into_inner).add(row);
             }
         }
-    });
+    })?;
     let (rows, total) = rows.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     root.check()?;
     rows.iter().try_for_each(|(_, below)| root.check_below(below))?;
