@@ -173,7 +173,7 @@ fn plant(place: &Place, tree: &Tree) -> Tree {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     // BUILTIN-57, BUILTIN-58, BUILTIN-59, BUILTIN-60, BUILTIN-65, BUILTIN-66, BUILTIN-99
     #[test]
