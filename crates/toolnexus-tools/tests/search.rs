@@ -121,6 +121,51 @@ async fn rules_that_would_never_end_are_not_read() {
     assert_eq!(without.output, "a\nfifo/b\nsub/.gitignore\nsub/d\nzero/c");
 }
 
+// BUILTIN-27, BUILTIN-55: whoever moves links while a confined search goes on gains nothing
+#[cfg(unix)]
+#[test]
+fn a_link_that_comes_and_goes_leads_nowhere() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (place, outside, runtime) = (Place::new(), Place::new(), runtime());
+    for file in 0..40 {
+        place.write(&format!("sub/deep/file{file}"), "inside\n");
+        outside
+            .write(&format!("deep/file{file}"), "outside\n")
+            .write(&format!("deep/secret{file}"), "outside\n");
+    }
+    std::os::unix::fs::symlink(outside.path(), place.path().join("link")).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let at = |name: &str| place.path().join(name);
+            let rename = |from: &str, to: &str| std::fs::rename(at(from), at(to)).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                rename("sub", "was");
+                rename("link", "sub");
+                std::thread::yield_now();
+                rename("sub", "link");
+                rename("was", "sub");
+            }
+        });
+        let search = |tool: &str, path: &str| {
+            let arguments = match tool {
+                "grep" => json!({"pattern": "side", "path": path, "limit": 1000}),
+                _ => json!({"pattern": "*", "path": path, "limit": 1000}),
+            };
+            runtime.block_on(call(&place.confined(), tool, arguments)).output
+        };
+        let outputs: Vec<String> = (0..60)
+            .flat_map(|_| [("grep", ""), ("grep", "sub"), ("glob", ""), ("glob", "sub")])
+            .map(|(tool, path)| search(tool, path))
+            .collect();
+        over.store(true, Ordering::Relaxed);
+        // While it is away, it is away; anything else is inside.
+        for output in outputs {
+            assert!(!output.contains(":outside") && !output.contains("secret"), "{output}");
+        }
+    });
+}
+
 // BUILTIN-12: the message starts with the name of the tool, also where the system gives it
 #[tokio::test]
 async fn failures_start_with_the_name_of_the_tool() {
