@@ -49,6 +49,16 @@ impl Args {
         self.text(keys).ok_or_else(|| format!("{} is required", keys.first().unwrap_or(&"")))
     }
 
+    /// A text that must be there and be written as one: what a file is to hold is not guessed. It
+    /// may be empty.
+    ///
+    /// # Errors
+    /// `<key> is required`.
+    pub(crate) fn literal_text(&self, key: &str) -> Result<String, String> {
+        let text = self.get(&[key]).and_then(Value::as_str);
+        text.map(str::to_owned).ok_or_else(|| format!("{key} is required"))
+    }
+
     /// Whether something is asked for: `true`, or that word.
     pub(crate) fn flag(&self, keys: &[&str]) -> bool {
         match self.get(keys) {
@@ -115,6 +125,16 @@ mod tests {
         assert_eq!(args.count(&["e"]), Some(i64::MAX));
         assert_eq!(args.count(&["f"]), Some(i64::MAX));
         assert_eq!(args.count(&["missing"]), None);
+    }
+
+    // BUILTIN-13, BUILTIN-15: content is taken as it is, or not at all
+    #[test]
+    fn content_must_be_a_text() {
+        assert_eq!(args(json!({"content": ""})).literal_text("content").unwrap(), "");
+        for bad in [json!({}), json!({"content": null}), json!({"content": 7}), json!({"content": {"a": 1}})]
+        {
+            assert_eq!(args(bad).literal_text("content").unwrap_err(), "content is required");
+        }
     }
 
     // BUILTIN-15

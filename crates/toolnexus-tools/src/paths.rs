@@ -1,12 +1,14 @@
 //! From a path as a model writes it to a path to open, and no further than the host allows.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::BuiltinsConfig;
+use crate::files::{Place, Roots};
+use crate::reserved_names::names_a_device;
 
 /// How many links one path may lead through; what kernels allow.
 const MAX_LINKS: usize = 40;
@@ -28,33 +30,90 @@ impl Paths {
         self.confined
     }
 
-    /// The path to open for `path`; the empty path is the base directory.
+    /// The path to open for `path`, for those who work by path; the empty path is the base
+    /// directory.
     ///
     /// Without confinement, that is `path` put behind the base directory. With it, links are
-    /// resolved, and what is returned holds none: opening it cannot lead elsewhere than what was
-    /// checked. The path need not exist. Reads the disk, so call it off the async threads.
+    /// resolved, and what is returned holds none. The path need not exist. Reads the disk, so
+    /// call it off the async threads.
     ///
     /// # Errors
     /// The path leads out of the base directory, or cannot be followed.
     pub(crate) fn resolve(&self, path: &str) -> Result<PathBuf, String> {
-        if !self.confined {
-            let base = match &self.base_dir {
-                Some(base) => base.clone(),
-                None => std::env::current_dir().map_err(|error| error.to_string())?,
-            };
-            return Ok(if path.is_empty() { base } else { base.join(path) });
+        if self.confined { Ok(self.beneath_base(path)?.real) } else { self.behind_base(path) }
+    }
+
+    /// The place of `path`, links resolved and held by a handle: with confinement, what is
+    /// swapped for a link afterwards cannot lead out of the base directory any more. It need not
+    /// exist. Reads the disk, so call it off the async threads.
+    ///
+    /// # Errors
+    /// As [`Paths::resolve`].
+    pub(crate) fn place(&self, path: &str) -> Result<Place, String> {
+        self.place_from(path, &mut Roots::default())
+    }
+
+    /// The places of many paths, as [`Paths::place`] finds each, once for each path. Those below
+    /// the base directory share its handle.
+    ///
+    /// # Errors
+    /// As [`Paths::resolve`], for the first path that has no place.
+    pub(crate) fn places<'path>(
+        &self,
+        paths: impl IntoIterator<Item = &'path str>,
+    ) -> Result<Vec<(String, Place)>, String> {
+        let mut roots = Roots::default();
+        if let Ok(base) = self.behind_base("").and_then(|base| canonical(&base).map_err(|e| e.to_string())) {
+            // What is wrong with it shows with the first path.
+            let _ = roots.open(&base);
         }
+        let mut known = HashSet::new();
+        let new = paths.into_iter().filter(|path| known.insert(*path));
+        new.map(|path| Ok((path.to_owned(), self.place_from(path, &mut roots)?))).collect()
+    }
+
+    fn place_from(&self, path: &str, roots: &mut Roots) -> Result<Place, String> {
+        if self.confined {
+            let Beneath { base, real, outside } = self.beneath_base(path)?;
+            return Place::beneath(path, &base, real, outside, roots);
+        }
+        let real = canonical(&self.behind_base(path)?).map_err(|error| error.to_string())?;
+        Place::anywhere(path, real, roots)
+    }
+
+    /// `path` as it is, put behind the base directory.
+    fn behind_base(&self, path: &str) -> Result<PathBuf, String> {
+        let base = match &self.base_dir {
+            Some(base) => base.clone(),
+            None => std::env::current_dir().map_err(|error| error.to_string())?,
+        };
+        Ok(if path.is_empty() { base } else { base.join(path) })
+    }
+
+    /// `path` with its links resolved, refused when it leads out of the base directory.
+    fn beneath_base(&self, path: &str) -> Result<Beneath, String> {
         let Some(base_dir) = &self.base_dir else {
             return Err("confineToBaseDir is set but baseDir is empty".to_owned());
         };
+        if cfg!(windows) && names_a_device(path) {
+            return Err(format!(
+                "{path} names a reserved device, which is not a file inside {}",
+                base_dir.display()
+            ));
+        }
         let base = canonical(base_dir).map_err(|error| error.to_string())?;
         let real = canonical(&base.join(path)).map_err(|error| error.to_string())?;
-        if real.starts_with(&base) {
-            Ok(real)
-        } else {
-            Err(format!("{path} resolves outside baseDir {}", base_dir.display()))
-        }
+        let outside = format!("{path} resolves outside baseDir {}", base_dir.display());
+        if real.starts_with(&base) { Ok(Beneath { base, real, outside }) } else { Err(outside) }
     }
+}
+
+/// A path below the base directory, both without links.
+struct Beneath {
+    base: PathBuf,
+    real: PathBuf,
+    /// What to say should it lead out of there later.
+    outside: String,
 }
 
 /// The absolute path without links that `path` stands for, whether or not it exists.

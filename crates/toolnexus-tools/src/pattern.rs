@@ -1,6 +1,13 @@
 //! Patterns that choose files by their path below the place where a search starts.
 
-use globset::{GlobBuilder, GlobMatcher};
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet};
+
+use crate::search::Root;
+
+/// A longer pattern could not be told from an attack.
+const MAX_BYTES: usize = 4096;
 
 /// A compiled pattern.
 ///
@@ -11,24 +18,41 @@ use globset::{GlobBuilder, GlobMatcher};
 pub(crate) struct Pattern {
     literal: String,
     /// `None` for a pattern that is only a name.
-    matcher: Option<GlobMatcher>,
+    matcher: Option<GlobSet>,
 }
 
 impl Pattern {
     /// # Errors
     /// What is wrong with the pattern.
-    pub(crate) fn new(pattern: &str) -> Result<Self, String> {
+    fn new(pattern: &str) -> Result<Self, String> {
+        if pattern.len() > MAX_BYTES {
+            return Err(format!("{} bytes are more than {MAX_BYTES}", pattern.len()));
+        }
         let glob = GlobBuilder::new(pattern)
             .literal_separator(true)
             .backslash_escape(true)
             .empty_alternates(true)
             .build()
             .map_err(|error| error.kind().to_string())?;
-        Ok(Pattern { literal: pattern.to_owned(), matcher: Some(glob.compile_matcher()) })
+        // A set of one: unlike a single matcher, it refuses what would take too much memory.
+        let matcher = GlobSet::new([glob]).map_err(|error| error.kind().to_string())?;
+        Ok(Pattern { literal: pattern.to_owned(), matcher: Some(matcher) })
+    }
+
+    /// A pattern as a model writes it: relative to the root of a search, or absolute and below it.
+    ///
+    /// # Errors
+    /// It leads elsewhere, or is no pattern and not the path of a file either.
+    pub(crate) fn below(root: &Root, pattern: &str) -> Result<Self, Refused> {
+        let pattern = relative_to(root.names(), pattern).ok_or(Refused::Elsewhere)?;
+        Pattern::new(pattern).or_else(|reason| {
+            // A file may be called what no pattern can be.
+            if root.has_file(pattern) { Ok(Pattern::literal(pattern)) } else { Err(Refused::Invalid(reason)) }
+        })
     }
 
     /// A pattern that stands for one path and nothing else.
-    pub(crate) fn literal(path: &str) -> Self {
+    fn literal(path: &str) -> Self {
         Pattern { literal: path.to_owned(), matcher: None }
     }
 
@@ -42,13 +66,44 @@ impl Pattern {
     }
 }
 
+/// Why a pattern cannot be used.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// It is absolute and does not lead below the root.
+    Elsewhere,
+    /// It is not a pattern, for this reason.
+    Invalid(String),
+}
+
+impl Refused {
+    /// The reason for a model: which argument it is about, and how it calls the root.
+    pub(crate) fn describe(self, argument: &str, root: &str) -> String {
+        match self {
+            Refused::Elsewhere => format!("{argument} must be relative to {root}"),
+            Refused::Invalid(reason) => format!("invalid {argument}: {reason}"),
+        }
+    }
+}
+
 /// A pattern as a model writes it, without its `./`.
-pub(crate) fn without_dot(pattern: &str) -> &str {
+fn without_dot(pattern: &str) -> &str {
     let mut rest = pattern;
     while let Some(shorter) = rest.strip_prefix("./") {
         rest = shorter.trim_start_matches('/');
     }
     rest
+}
+
+/// The pattern below a directory that goes by several names. `None`: it leads elsewhere.
+fn relative_to<'a>(mut names: impl Iterator<Item = &'a Path>, pattern: &str) -> Option<&str> {
+    if !Path::new(pattern).is_absolute() {
+        return Some(without_dot(pattern));
+    }
+    let below = names.find_map(|name| {
+        let rest = pattern.strip_prefix(name.to_str()?.trim_end_matches(['/', '\\']))?;
+        rest.strip_prefix(['/', '\\'])
+    });
+    below.map(|below| below.trim_start_matches('/')).filter(|below| !below.is_empty())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The `read` tool: a file as text, as a window of lines, or as a media part.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use toolnexus_core::{ContentPart, Tool, ToolResult};
 
 use crate::builtin::{Face, READS, metadata, number, off_thread, string};
 use crate::config::BuiltinsConfig;
+use crate::files::Place;
 use crate::paths::Paths;
 
 /// How much of a file's start is searched for a NUL byte.
@@ -38,7 +39,7 @@ pub(crate) fn tool(cfg: &BuiltinsConfig, paths: &Arc<Paths>) -> Tool {
         async move {
             let path = args.required_text(&["path", "filePath", "file_path"])?;
             let window = Window::new(args.count(&["offset"]), args.count(&["limit"]));
-            off_thread(move || read(&path, &paths.resolve(&path)?, window, limit)).await
+            off_thread(move || read(&path, &paths.place(&path)?, window, limit)).await
         }
     })
 }
@@ -67,37 +68,31 @@ impl Window {
     }
 }
 
-/// Reads the file at `real`; messages call it `path`. A `limit` of 0 is none.
-fn read(path: &str, real: &Path, window: Option<Window>, limit: u64) -> Result<ToolResult, String> {
-    let found = fs::metadata(real).map_err(|error| os_error(path, &error))?;
-    if found.is_dir() {
-        return Err(format!("{path} is a directory"));
-    }
-    if !found.is_file() {
-        return Err(format!("{path} is not a regular file"));
-    }
+/// Reads the file at `place`; messages call it `path`. A `limit` of 0 is none.
+fn read(path: &str, place: &Place, window: Option<Window>, limit: u64) -> Result<ToolResult, String> {
+    let mut file = place.open()?;
+    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
     let over = |bytes| limit != 0 && bytes > limit;
     if let Some(mime_type) = mime_type_of_path(path) {
-        if over(found.len()) {
-            return Err(too_large(path, found.len(), limit));
+        if over(bytes) {
+            return Err(too_large(path, bytes, limit));
         }
-        return read_media(path, real, mime_type, limit);
+        return read_media(path, file, mime_type, limit);
     }
     let advice = "; use offset and limit";
-    if window.is_none() && over(found.len()) {
-        return Err(too_large(path, found.len(), limit) + advice);
+    if window.is_none() && over(bytes) {
+        return Err(too_large(path, bytes, limit) + advice);
     }
-    let mut file = File::open(real).map_err(|error| os_error(path, &error))?;
     let mut head = Vec::new();
-    file.by_ref().take(BINARY_CHECK).read_to_end(&mut head).map_err(|error| os_error(path, &error))?;
+    file.by_ref().take(BINARY_CHECK).read_to_end(&mut head).map_err(|error| error.to_string())?;
     if memchr::memchr(0, &head).is_some() {
-        return Err(format!("{path} is a binary file ({} bytes)", found.len()));
+        return Err(format!("{path} is a binary file ({bytes} bytes)"));
     }
     let content = head.as_slice().chain(file);
     match window {
         Some(window) => read_window(path, BufReader::new(content), window, limit),
         None => {
-            let bytes = read_at_most(path, content, limit)?;
+            let bytes = read_at_most(content, limit)?;
             if over(bytes.len() as u64) {
                 return Err(too_large(path, bytes.len() as u64, limit) + advice);
             }
@@ -106,9 +101,8 @@ fn read(path: &str, real: &Path, window: Option<Window>, limit: u64) -> Result<T
     }
 }
 
-fn read_media(path: &str, real: &Path, mime_type: &str, limit: u64) -> Result<ToolResult, String> {
-    let file = File::open(real).map_err(|error| os_error(path, &error))?;
-    let bytes = read_at_most(path, file, limit)?;
+fn read_media(path: &str, file: File, mime_type: &str, limit: u64) -> Result<ToolResult, String> {
+    let bytes = read_at_most(file, limit)?;
     if limit != 0 && bytes.len() as u64 > limit {
         return Err(too_large(path, bytes.len() as u64, limit));
     }
@@ -119,10 +113,10 @@ fn read_media(path: &str, real: &Path, mime_type: &str, limit: u64) -> Result<To
 }
 
 /// Everything, or one byte more than `limit`: files grow, and some pretend to be empty.
-fn read_at_most(path: &str, content: impl Read, limit: u64) -> Result<Vec<u8>, String> {
+fn read_at_most(content: impl Read, limit: u64) -> Result<Vec<u8>, String> {
     let most = if limit == 0 { u64::MAX } else { limit.saturating_add(1) };
     let mut bytes = Vec::new();
-    content.take(most).read_to_end(&mut bytes).map_err(|error| os_error(path, &error))?;
+    content.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
 }
 
@@ -137,7 +131,7 @@ fn read_window(
     let mut newlines: u64 = 0;
     let mut at_line_start = true;
     loop {
-        let chunk = content.fill_buf().map_err(|error| os_error(path, &error))?;
+        let chunk = content.fill_buf().map_err(|error| error.to_string())?;
         if chunk.is_empty() {
             break;
         }
@@ -180,13 +174,6 @@ fn utf8(path: &str, bytes: Vec<u8>) -> Result<String, String> {
 
 fn too_large(path: &str, bytes: u64, limit: u64) -> String {
     format!("{path} is {bytes} bytes, over the limit of {limit}")
-}
-
-fn os_error(path: &str, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => format!("file not found: {path}"),
-        _ => error.to_string(),
-    }
 }
 
 #[cfg(test)]
