@@ -22,8 +22,9 @@ pub(super) fn converter() -> HtmlToMarkdown {
 /// A table in pipes, without padding: one long cell would otherwise be paid for in every row. A table
 /// of one column, or inside a cell, is there for its looks; its contents are blocks.
 fn table(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
-    let rows = rows(handlers, element.node);
+    let rows = rows(element.node);
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    // Every cell is converted once: twice at each level would double the work with every level.
     if columns <= 1 || is_in_cell(element.node) {
         let content = handlers.walk_children(element.node).content;
         return Some(format!("\n\n{}\n\n", content.trim_matches('\n')).into());
@@ -35,7 +36,7 @@ fn table(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult>
     }
     for (at, row) in rows.iter().enumerate() {
         text.push('|');
-        row.iter().for_each(|cell| text.push_str(&format!(" {cell} |")));
+        row.iter().for_each(|cell| text.push_str(&format!(" {} |", line(handlers, cell))));
         if at == 0 {
             // The first row tells how many columns there are.
             text.push_str(&"  |".repeat(columns - row.len()));
@@ -48,19 +49,23 @@ fn table(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult>
     Some(text.into())
 }
 
-/// The contents of the cells, each in one line.
-fn rows(handlers: &dyn Handlers, table: &Rc<Node>) -> Vec<Vec<String>> {
+/// The cells of each row that has some.
+fn rows(table: &Rc<Node>) -> Vec<Vec<Rc<Node>>> {
     let is_row = |node: &Rc<Node>| is(node, "tr");
     let sections = children(table).into_iter().filter(|child| !is(child, "caption"));
     let rows = sections.flat_map(|child| if is_row(&child) { vec![child] } else { children(&child) });
-    let cell = |node: &Rc<Node>| {
-        let content = handlers.handle(node).map(|result| result.content).unwrap_or_default();
-        content.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
-    };
     let cells = |row: Rc<Node>| {
-        children(&row).iter().filter(|node| is(node, "td") || is(node, "th")).map(cell).collect::<Vec<_>>()
+        let mut cells = children(&row);
+        cells.retain(|node| is(node, "td") || is(node, "th"));
+        cells
     };
     rows.filter(is_row).map(cells).filter(|cells| !cells.is_empty()).collect()
+}
+
+/// The content of a cell in one line.
+fn line(handlers: &dyn Handlers, cell: &Rc<Node>) -> String {
+    let content = handlers.handle(cell).map(|result| result.content).unwrap_or_default();
+    content.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 fn children(node: &Node) -> Vec<Rc<Node>> {

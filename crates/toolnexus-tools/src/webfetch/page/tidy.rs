@@ -214,6 +214,11 @@ impl Writer {
     }
 
     fn start_known(&mut self, tag: &'static str, role: Role, attributes: &Attributes<'_>) {
+        let of_table = matches!(role, Role::Section | Role::Row | Role::Cell) && self.is_in("table");
+        if self.open.len() >= MAX_DEPTH && role != Role::Empty && !of_table {
+            self.too_deep += 1;
+            return;
+        }
         match role {
             Role::Inline => {
                 if self.is_in("code") {
@@ -259,7 +264,7 @@ impl Writer {
                 self.make_room();
                 self.push(tag, role, "");
             }
-            Role::Section | Role::Row | Role::Cell if self.is_in("table") => self.table_part(tag, role),
+            _ if of_table => self.table_part(tag, role),
             _ => {
                 self.end_paragraph();
                 match role {
@@ -293,23 +298,23 @@ impl Writer {
             self.close_to(self.open.len() - 1);
         }
         if role == Role::Cell && self.top() != Some(Role::Row) {
-            self.push_unbounded("tr", Role::Row, "");
+            self.push("tr", Role::Row, "");
         }
-        self.push_unbounded(tag, role, "");
+        self.push(tag, role, "");
     }
 
     /// Opens what must be around text that comes now: a cell in a table, code in preformatted text.
     fn make_room(&mut self) {
         let caption = self.open.last().is_some_and(|(name, _)| *name == "caption");
         if matches!(self.top(), Some(Role::Table | Role::Section)) && !caption {
-            self.push_unbounded("tr", Role::Row, "");
+            self.push("tr", Role::Row, "");
         }
         if self.top() == Some(Role::Row) {
-            self.push_unbounded("td", Role::Cell, "");
+            self.push("td", Role::Cell, "");
         }
         if self.top() == Some(Role::Preformatted) {
             let class = self.language.take().map(|language| format!("language-{language}"));
-            self.push_unbounded("code", Role::Inline, &written(&[("class", class.as_deref())]));
+            self.push("code", Role::Inline, &written(&[("class", class.as_deref())]));
         }
     }
 
@@ -403,22 +408,13 @@ impl Writer {
             .strip_suffix('>')
             .and_then(|html| html.strip_suffix(tag)?.strip_suffix("</"))
             .map(str::len);
-        let Some(length) = length.filter(|_| self.open.len() < MAX_DEPTH) else { return false };
+        let Some(length) = length else { return false };
         self.html.truncate(length);
         self.open.push((tag, Role::Inline));
         true
     }
 
     fn push(&mut self, tag: &'static str, role: Role, attributes: &str) {
-        if self.open.len() >= MAX_DEPTH {
-            self.too_deep += 1;
-        } else {
-            self.push_unbounded(tag, role, attributes);
-        }
-    }
-
-    /// For what must not be missing, and of which there is only one at a time in what surrounds it.
-    fn push_unbounded(&mut self, tag: &'static str, role: Role, attributes: &str) {
         self.elements += 1;
         let _ = write!(self.html, "<{tag}{attributes}>");
         self.open.push((tag, role));
