@@ -9,7 +9,11 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 
 use super::document::Document;
-use super::parse::{Hunk, Patch, Section};
+use super::parse::{Hunk, HunkLine, Patch, Section};
+use crate::files::nearest_lines;
+
+/// How much of a hunk's line an error quotes, in characters.
+const QUOTED: usize = 80;
 
 /// The files that a plan is made for.
 pub(super) trait Files {
@@ -23,7 +27,10 @@ pub(super) trait Files {
     fn found(&self, path: &str, place: &Self::Place) -> Result<Found, String>;
 
     /// The content of the file there.
-    fn read(&self, path: &str, place: &Self::Place) -> Result<Bytes, String>;
+    fn read(&self, place: &Self::Place) -> Result<Bytes, String>;
+
+    /// The content of the file there if it is easy to have: what is to go need not be known.
+    fn glance(&self, place: &Self::Place) -> Option<Bytes>;
 }
 
 /// What is at a place.
@@ -48,21 +55,42 @@ pub(super) struct Plan<P> {
     pub(super) deleted: usize,
 }
 
-/// The file at one place before and after the patch; `None` is no file.
+/// The file at one place before and after the patch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change<P> {
     pub(super) place: P,
     /// The path by which the patch first names it.
     pub(super) path: String,
-    pub(super) before: Option<Bytes>,
+    pub(super) before: Before,
+    /// The new content; `None` is no file.
     pub(super) after: Option<Bytes>,
-    /// The place that the file was moved from: its mode comes along.
-    pub(super) moved_from: Option<P>,
+    /// Whose content it was before the patch: the file's own, that of a file which was moved here,
+    /// or nobody's. Its mode comes along.
+    pub(super) origin: Option<P>,
 }
 
-impl<P> Change<P> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Before {
+    Nothing,
+    File(Bytes),
+    /// A file that nobody looked into.
+    Unseen,
+}
+
+impl<P: Eq> Change<P> {
+    /// The place that the file was moved from.
+    pub(super) fn moved_from(&self) -> Option<&P> {
+        self.origin.as_ref().filter(|origin| self.after.is_some() && **origin != self.place)
+    }
+
+    /// Whether anything is to be done.
     fn matters(&self) -> bool {
-        self.before != self.after || (self.after.is_some() && self.moved_from.is_some())
+        let same = match (&self.before, &self.after) {
+            (Before::Nothing, None) => true,
+            (Before::File(before), Some(after)) => before == after,
+            _ => false,
+        };
+        !same || self.moved_from().is_some()
     }
 }
 
@@ -78,33 +106,33 @@ impl<P: Clone + Eq + Hash> Plan<P> {
         for section in &patch.sections {
             match section {
                 Section::Add { path, content } => {
-                    let change = view.vacant(path)?;
-                    change.after = Some(Bytes::copy_from_slice(content.as_bytes()));
-                    change.moved_from = None;
+                    let new = view.vacant(path)?;
+                    new.after = Some(Bytes::copy_from_slice(content.as_bytes()));
+                    new.origin = None;
                     added += 1;
                     steps.push(format!("add {path}"));
                 }
                 Section::Delete { path } => {
-                    view.existing(path)?.after = None;
+                    view.delete(path)?;
                     deleted += 1;
                     steps.push(format!("delete {path}"));
                 }
-                Section::Update { path, move_to, hunks } => {
-                    let change = view.existing(path)?;
-                    let now = change.after.clone().unwrap_or_default();
-                    let content = update(path, &now, hunks)?;
-                    if let Some(to) = move_to {
-                        let from = change.moved_from.clone().unwrap_or_else(|| change.place.clone());
-                        let target = view.vacant(to)?;
-                        target.after = Some(content);
-                        target.moved_from = Some(from);
-                        view.existing(path)?.after = None;
-                        steps.push(format!("move {path} -> {to}"));
-                    } else {
-                        change.after = Some(content);
-                        steps.push(format!("update {path}"));
-                    }
+                Section::Update { path, move_to: None, hunks } => {
+                    let file = view.existing(path)?;
+                    file.after = Some(update(path, &file.after.clone().unwrap_or_default(), hunks)?);
                     updated += 1;
+                    steps.push(format!("update {path}"));
+                }
+                Section::Update { path, move_to: Some(to), hunks } => {
+                    let file = view.existing(path)?;
+                    let origin = file.origin.clone();
+                    let content = update(path, &file.after.clone().unwrap_or_default(), hunks)?;
+                    let new = view.vacant(to)?;
+                    new.after = Some(content);
+                    new.origin = origin;
+                    view.delete(path)?;
+                    updated += 1;
+                    steps.push(format!("move {path} -> {to}"));
                 }
             }
         }
@@ -113,18 +141,45 @@ impl<P: Clone + Eq + Hash> Plan<P> {
     }
 }
 
-/// The new content of a file.
-fn update(path: &str, content: &[u8], hunks: &[Hunk<'_>]) -> Result<Bytes, String> {
-    let Ok(text) = std::str::from_utf8(content) else {
-        return Err(format!("{path} is not valid UTF-8 text"));
-    };
+/// The new content of a file. One that only moves may be anything.
+fn update(path: &str, content: &Bytes, hunks: &[Hunk<'_>]) -> Result<Bytes, String> {
+    if hunks.is_empty() {
+        return Ok(content.clone());
+    }
+    let text = std::str::from_utf8(content).map_err(|_| format!("{path} is not valid UTF-8 text"))?;
     let mut document = Document::new(text);
-    for hunk in hunks {
+    for (at, hunk) in hunks.iter().enumerate() {
         if !document.apply(hunk) {
-            return Err(format!("hunk does not match file contents: {path}"));
+            let reason = mismatch(&document.text(), hunk, at + 1, hunks.len());
+            return Err(format!("hunk does not match file contents: {path}{reason}"));
         }
     }
     Ok(document.text().into())
+}
+
+/// What helps to mend a hunk: which one of several it is, and what comes near to it. Often that is nothing.
+fn mismatch(text: &str, hunk: &Hunk<'_>, number: usize, count: usize) -> String {
+    let mut wanted = String::new();
+    let mut first = None;
+    for line in &hunk.lines {
+        let (HunkLine::Context(old) | HunkLine::Removed(old)) = line else { continue };
+        wanted.push_str(old);
+        wanted.push('\n');
+        first = first.or(Some(*old).filter(|old| !old.trim().is_empty()));
+    }
+    let mut reason = String::new();
+    if count > 1 {
+        reason = format!("\nhunk {number} of {count}");
+        if let Some(first) = first {
+            let quoted: String = first.chars().take(QUOTED).collect();
+            let cut = if quoted.len() < first.len() { "…" } else { "" };
+            reason += &format!(", which looks for: {quoted}{cut}");
+        }
+    }
+    if let Some(near) = nearest_lines(text, &wanted) {
+        reason += &format!("\n{near}");
+    }
+    reason
 }
 
 /// The files as the sections so far leave them.
@@ -134,40 +189,65 @@ struct View<'f, F: Files> {
 }
 
 impl<F: Files> View<'_, F> {
-    /// The file at a path that must have one.
+    /// The file at a path that must have one, and what it holds.
     fn existing(&mut self, path: &str) -> Result<&mut Change<F::Place>, String> {
         let place = self.files.place(path)?;
         if !self.changes.contains_key(&place) {
-            let content = match self.files.found(path, &place)? {
-                Found::Nothing => return Err(not_found(path)),
-                Found::File => self.files.read(path, &place)?,
-                Found::Directory => return Err(format!("{path} is a directory")),
-                Found::Special => return Err(special(path)),
-            };
-            self.insert(place.clone(), path, Some(content));
+            self.must_be_file(path, &place)?;
+            let content = self.files.read(&place)?;
+            self.insert(path, &place, Before::File(content));
         }
-        let change = self.changes.get_mut(&place).filter(|change| change.after.is_some());
-        change.ok_or_else(|| not_found(path))
+        let file = self.changes.get_mut(&place).filter(|file| file.after.is_some());
+        file.ok_or_else(|| not_found(path))
+    }
+
+    /// Takes away the file at a path that must have one.
+    fn delete(&mut self, path: &str) -> Result<(), String> {
+        let place = self.files.place(path)?;
+        if let Some(file) = self.changes.get_mut(&place) {
+            return file.after.take().map(drop).ok_or_else(|| not_found(path));
+        }
+        self.must_be_file(path, &place)?;
+        let before = self.files.glance(&place).map_or(Before::Unseen, Before::File);
+        self.insert(path, &place, before).after = None;
+        Ok(())
     }
 
     /// The place of a path that must have no file.
     fn vacant(&mut self, path: &str) -> Result<&mut Change<F::Place>, String> {
         let taken = || format!("file already exists: {path}");
         let place = self.files.place(path)?;
-        if !self.changes.contains_key(&place) {
-            match self.files.found(path, &place)? {
-                Found::Nothing => self.insert(place.clone(), path, None),
+        match self.changes.get_mut(&place) {
+            // What is overwritten must be known, for it may have to be put back.
+            Some(file) if file.before == Before::Unseen => {
+                file.before = Before::File(self.files.read(&place)?)
+            }
+            Some(_) => {}
+            None => match self.files.found(path, &place)? {
+                Found::Nothing => drop(self.insert(path, &place, Before::Nothing)),
                 Found::File | Found::Directory => return Err(taken()),
                 Found::Special => return Err(special(path)),
-            }
+            },
         }
-        self.changes.get_mut(&place).filter(|change| change.after.is_none()).ok_or_else(taken)
+        self.changes.get_mut(&place).filter(|file| file.after.is_none()).ok_or_else(taken)
     }
 
-    fn insert(&mut self, place: F::Place, path: &str, content: Option<Bytes>) {
-        let (path, after) = (path.to_owned(), content.clone());
-        let change = Change { place: place.clone(), path, before: content, after, moved_from: None };
-        self.changes.insert(place, change);
+    fn must_be_file(&self, path: &str, place: &F::Place) -> Result<(), String> {
+        match self.files.found(path, place)? {
+            Found::Nothing => Err(not_found(path)),
+            Found::File => Ok(()),
+            Found::Directory => Err(format!("{path} is a directory")),
+            Found::Special => Err(special(path)),
+        }
+    }
+
+    fn insert(&mut self, path: &str, place: &F::Place, before: Before) -> &mut Change<F::Place> {
+        let (after, origin) = match &before {
+            Before::File(content) => (Some(content.clone()), Some(place.clone())),
+            Before::Nothing | Before::Unseen => (None, None),
+        };
+        let change = Change { place: place.clone(), path: path.to_owned(), before, after, origin };
+        self.changes.entry(place.clone()).or_insert(change)
     }
 }
 
@@ -213,9 +293,14 @@ mod tests {
             let show = |content: Option<Bytes>| {
                 content.map_or("none".to_owned(), |bytes| format!("{:?}", String::from_utf8_lossy(&bytes)))
             };
+            let before = |before| match before {
+                Before::Nothing => show(None),
+                Before::File(content) => show(Some(content)),
+                Before::Unseen => "unseen".to_owned(),
+            };
             let changes = self.plan(body).unwrap().changes.into_iter();
             changes
-                .map(|change| format!("{}: {} -> {}", change.path, show(change.before), show(change.after)))
+                .map(|change| format!("{}: {} -> {}", change.path, before(change.before), show(change.after)))
                 .collect()
         }
     }
@@ -240,9 +325,13 @@ mod tests {
             })
         }
 
-        fn read(&self, _path: &str, place: &String) -> Result<Bytes, String> {
+        fn read(&self, place: &String) -> Result<Bytes, String> {
             self.read.borrow_mut().push(place.clone());
             Ok(self.files.get(place).unwrap().clone())
+        }
+
+        fn glance(&self, place: &String) -> Option<Bytes> {
+            self.files.get(place).filter(|content| content.len() < 10).cloned()
         }
     }
 
@@ -332,7 +421,7 @@ mod tests {
         let files = Memory::new([("a", "1\n"), ("b", "1\n")]);
         let from = |body: &str| {
             let changes = files.plan(body).unwrap().changes.into_iter();
-            changes.map(|change| (change.place, change.moved_from)).collect::<Vec<_>>()
+            changes.map(|change| (change.place.clone(), change.moved_from().cloned())).collect::<Vec<_>>()
         };
         let place = |name: &str| name.to_owned();
         assert_eq!(
