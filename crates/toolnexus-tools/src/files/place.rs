@@ -82,6 +82,11 @@ impl Place {
         &self.real
     }
 
+    /// The directory handle, and the path below it.
+    pub(crate) fn held(&self) -> (&Dir, &Path) {
+        (&self.root, &self.relative)
+    }
+
     /// What is there. Opens nothing, so that no FIFO can hold the call.
     pub(crate) fn kind(&self) -> Result<Kind, String> {
         if self.relative.as_os_str().is_empty() {

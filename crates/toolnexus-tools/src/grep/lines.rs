@@ -5,11 +5,12 @@ use std::io::{self, Read};
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
-use super::text::{Buffers, Cuts, Text};
+use super::text::{Buffers, Cuts, LONGEST_LINE, Text};
 use crate::search::Running;
 
-/// The memory that the lines before a match may take while they wait for one.
-const CONTEXT_BYTES: usize = 64 * 1024 * 1024;
+/// The memory that a line, and the lines before it that wait for a match, may take. It grows by
+/// doubling, so twice the longest line is what that line needs.
+const CONTEXT_BYTES: usize = 2 * LONGEST_LINE + 1024 * 1024;
 
 /// The memory that the lines of a result may take; of more, the later ones are not shown.
 pub(super) const SHOWN_BYTES: usize = 16 * 1024 * 1024;
@@ -201,5 +202,104 @@ fn cut(line: &[u8], missing: u64, most: usize) -> String {
     match rest.len() as u64 + missing {
         0 => kept.to_owned(),
         more => format!("{kept} [… {more} more bytes]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grep::expression;
+    use proptest::prelude::*;
+
+    const WANTED: Wanted = Wanted { limit: 100, before: 0, after: 0, line_bytes: 4096 };
+
+    fn search(expression: &str, wanted: Wanted, content: impl Read) -> Result<Option<Lines>, String> {
+        let mut files = FileSearch::new(expression::compile(expression).unwrap(), wanted);
+        files.search(content, Some("path"), &Running::default())
+    }
+
+    // BUILTIN-59: what is not shown is counted, and not held
+    #[test]
+    fn a_file_gives_as_many_lines_as_may_be_shown() {
+        let content = "x\n".repeat(1000);
+        let found = search("x", Wanted { limit: 3, ..WANTED }, content.as_bytes()).unwrap().unwrap();
+        assert_eq!((found.lines.len(), found.matches, found.total), (3, 3, 1000));
+        let mut files = FileSearch::new(expression::compile("x").unwrap(), WANTED);
+        let counted = files.search(content.as_bytes(), None, &Running::default()).unwrap().unwrap();
+        assert_eq!((counted.lines.len(), counted.total), (0, 1000));
+    }
+
+    // BUILTIN-60, BUILTIN-99: context cannot take any amount of memory, and that is said
+    #[test]
+    fn context_that_takes_too_much_memory_is_an_error() {
+        let line = [vec![b'x'; 1024 * 1024 - 1], b"\n".to_vec()].concat();
+        let content = || line.repeat(CONTEXT_BYTES / line.len() + 2);
+        let wanted = Wanted { before: usize::MAX, ..WANTED };
+        let failure = search("never", wanted, content().as_slice()).unwrap_err();
+        let expected = "the lines around a match take more than 34603008 bytes; ask for less context";
+        assert_eq!(failure, expected);
+        let after = search("never", Wanted { after: usize::MAX, ..WANTED }, content().as_slice());
+        assert_eq!(after.unwrap().unwrap().total, 0);
+    }
+
+    // BUILTIN-99
+    #[test]
+    fn the_longest_line_needs_no_more_memory_than_there_is() {
+        let line = [vec![b'x'; LONGEST_LINE - 4], b"last\n".to_vec()].concat();
+        for before in [0, 1] {
+            let content = [b"one\n", line.as_slice(), &line].concat();
+            let found = search("last$", Wanted { before, line_bytes: 4, ..WANTED }, content.as_slice());
+            assert_eq!(found.unwrap().unwrap().total, 2);
+        }
+    }
+
+    // BUILTIN-65
+    #[test]
+    fn a_file_that_cannot_be_read_to_its_end_counts_for_nothing() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("broken"))
+            }
+        }
+        let content = [b'x'; 9000].chain(Broken);
+        assert_eq!(search("x", WANTED, content).unwrap(), None);
+    }
+
+    fn lines() -> impl Strategy<Value = Lines> {
+        let line = (1u64..4, 0usize..5, any::<bool>());
+        proptest::collection::vec(line, 0..12).prop_map(|parts| {
+            let mut lines = Lines { row_overhead: 10, ..Lines::default() };
+            let mut number = 0;
+            for (step, length, is_match) in parts {
+                number += step;
+                lines.push(Line { number, text: "x".repeat(length), is_match });
+            }
+            lines
+        })
+    }
+
+    proptest! {
+        // BUILTIN-60, BUILTIN-99
+        #[test]
+        fn the_first_matches_are_kept_with_what_is_around_them(
+            lines in lines(), most in 0usize..6, most_bytes in 0usize..200, after in 0usize..5,
+        ) {
+            let mut kept = Lines { lines: lines.lines.clone(), row_overhead: 10, ..Lines::default() };
+            let all_fit = kept.keep_first(most, most_bytes, after);
+            prop_assert_eq!(kept.matches, kept.lines.iter().filter(|line| line.is_match).count());
+            prop_assert!(kept.matches <= most && kept.bytes <= most_bytes);
+            let numbers = |lines: &[Line]| lines.iter().map(|line| line.number).collect::<Vec<_>>();
+            // They are the start of what there was.
+            prop_assert_eq!(numbers(&kept.lines), numbers(&lines.lines[..kept.lines.len()]));
+            if let Some(last) = kept.lines.last() {
+                let last_match = kept.lines.iter().rfind(|line| line.is_match).unwrap();
+                prop_assert!(last.number <= last_match.number + after as u64);
+            }
+            if all_fit {
+                let matching = lines.lines.iter().filter(|line| line.is_match).count();
+                prop_assert_eq!(kept.matches, matching.min(most));
+            }
+        }
     }
 }

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::paths::Paths;
@@ -34,31 +33,37 @@ impl Root {
     /// There is no such place, it is neither a directory nor a regular file, it cannot be opened, or
     /// it is out of bounds.
     pub(crate) fn find(paths: &Paths, path: &str) -> Result<Root, String> {
-        let named = paths.resolve(path)?;
         let at_fault = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput => {
                 format!("path not found: {path}")
             }
             _ => format!("{}: {error}", if path.is_empty() { "." } else { path }),
         };
-        let real = fs::canonicalize(&named).map_err(at_fault)?;
-        let kind = fs::metadata(&real).map_err(at_fault)?;
-        let (directory, only) = if kind.is_dir() {
-            (real, None)
-        } else if !kind.is_file() {
-            return Err(format!("{path} is not a regular file"));
-        } else {
-            let name = real.file_name().map(PathBuf::from);
-            (real.parent().unwrap_or(Path::new("")).to_path_buf(), name)
+        let named = paths.resolve(path)?;
+        let place = if paths.confined() { Some(paths.place(path)?) } else { None };
+        let real = match &place {
+            Some(place) => place.real().to_path_buf(),
+            None => fs::canonicalize(&named).map_err(at_fault)?,
         };
-        let mut root = Root { named, directory, only, handle: None };
-        if paths.confined() {
-            root.handle =
-                Some(Dir::open_ambient_dir(&root.directory, ambient_authority()).map_err(at_fault)?);
-            root.check()?;
+        let kind = fs::symlink_metadata(&real).map_err(at_fault)?;
+        let only = if kind.is_dir() { None } else { real.file_name().map(PathBuf::from) };
+        if only.is_some() && !kind.is_file() {
+            return Err(format!("{path} is not a regular file"));
         }
+        let above = |path: &Path| path.parent().unwrap_or(path).to_path_buf();
+        let directory = if only.is_some() { above(&real) } else { real };
+        let handle = match &place {
+            None => None,
+            Some(place) => {
+                let (base, below) = place.held();
+                let below = if only.is_some() { above(below) } else { below.to_path_buf() };
+                let below = if below.as_os_str().is_empty() { PathBuf::from(".") } else { below };
+                Some(base.open_dir(below).map_err(at_fault)?)
+            }
+        };
+        let root = Root { named, directory, only, handle };
+        // Of a tree, what cannot be read is passed over; asked for by name, it is an error.
         match &root.only {
-            // Of a tree, what cannot be read is passed over; asked for by name, it is an error.
             Some(name) => drop(root.open(name).map_err(at_fault)?),
             None => drop(fs::read_dir(&root.directory).map_err(at_fault)?),
         }
@@ -165,4 +170,77 @@ fn open_beneath(directory: &Dir, below: &Path) -> io::Result<File> {
 fn unfollowed() -> i32 {
     use rustix::fs::OFlags;
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::config::BuiltinsConfig;
+    use std::os::unix::fs::symlink;
+
+    /// Two directories beside each other, `inside` and `outside`, each with `sub/file`.
+    fn two() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let directory = fs::canonicalize(place.path()).unwrap().join(name);
+            fs::create_dir_all(directory.join("sub")).unwrap();
+            fs::write(directory.join("sub/file"), name).unwrap();
+            directory
+        };
+        let (inside, outside) = (of("inside"), of("outside"));
+        (place, inside, outside)
+    }
+
+    fn root(base_dir: &Path, confined: bool, path: &str) -> Root {
+        let base_dir = Some(base_dir.to_path_buf());
+        let config = BuiltinsConfig { base_dir, confine_to_base_dir: confined, ..Default::default() };
+        Root::find(&Paths::of(&config), path).unwrap()
+    }
+
+    // BUILTIN-27, BUILTIN-55: a directory that becomes a link while it is searched
+    #[test]
+    fn a_directory_that_is_swapped_for_a_link_leads_nowhere() {
+        let (_place, inside, outside) = two();
+        let root = root(&inside, true, "");
+        assert!(root.open(Path::new("sub/file")).is_ok());
+        assert_eq!(root.check_below(Path::new("sub/file")), Ok(()));
+        fs::rename(inside.join("sub"), inside.join("was")).unwrap();
+        symlink(outside.join("sub"), inside.join("sub")).unwrap();
+        assert!(root.open(Path::new("sub/file")).is_err());
+        assert!(root.check_below(Path::new("sub/file")).is_err());
+        assert_eq!(root.check(), Ok(()));
+        assert_eq!(root.check_below(Path::new("was/gone")), Ok(()), "what is gone leads nowhere either");
+    }
+
+    // BUILTIN-27: the searched directory itself is held
+    #[test]
+    fn a_root_that_is_swapped_for_a_link_is_noticed_and_not_followed() {
+        for path in ["sub", "sub/file"] {
+            let (_place, inside, outside) = two();
+            let root = root(&inside, true, path);
+            fs::rename(inside.join("sub"), inside.join("was")).unwrap();
+            symlink(outside.join("sub"), inside.join("sub")).unwrap();
+            let content = io::read_to_string(root.open(Path::new("file")).unwrap()).unwrap();
+            assert_eq!(content, "inside");
+            assert!(root.check().unwrap_err().contains("try again"));
+        }
+    }
+
+    // BUILTIN-55: a file that becomes a link, a directory or a FIFO between being met and being opened
+    #[test]
+    fn what_is_opened_is_a_regular_file() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let (_place, inside, outside) = two();
+        symlink(outside.join("sub/file"), inside.join("link")).unwrap();
+        symlink("sub/file", inside.join("near")).unwrap();
+        mknodat(CWD, inside.join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        for confined in [false, true] {
+            let root = root(&inside, confined, "");
+            for other in ["link", "near", "pipe", "sub", "nope", "../outside/sub/file"] {
+                let opened = root.open(Path::new(other));
+                assert!(opened.is_err() || (!confined && other.starts_with("..")), "{other}");
+            }
+            assert!(root.has_file("sub/file") && !root.has_file("sub") && !root.has_file("a\0b"));
+        }
+    }
 }
