@@ -105,10 +105,11 @@ async fn a_base_that_is_not_there_holds_nothing() {
     }
     scene.attack_directory("out of a missing base", "../../outside", Expect::Refused).await;
     assert_eq!(scene.outside(), before);
-    // And of one that is a file.
-    let base = scene.at("outside/secret");
+    // And below one that is a file.
+    fs::write(scene.at("outside/no-directory"), "").unwrap();
+    let base = scene.at("outside/no-directory");
     let scene = scene.based_at(base);
-    for path in ["x", ".", "x/y"] {
+    for path in ["x", "x/y", "sub/../x/y"] {
         scene.attack("a base that is a file", path, Expect::Fails).await;
     }
 }

@@ -6,40 +6,72 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use serde_json::json;
+
 use crate::scene::{Scene, assert_no_secret, calls};
 
-/// Swaps two entries under one name until it is dropped.
+/// What stands under the name while the link does not.
+#[derive(Clone, Copy)]
+enum Innocent {
+    Directory,
+    File,
+}
+
+/// Makes a name one thing and another in turns until it is dropped.
 struct Swapper {
     stop: Arc<AtomicBool>,
-    swaps: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Swapper {
-    /// `name` is `first` and `second` in turns; both must be there, beside it.
-    fn start(name: PathBuf, first: PathBuf, second: PathBuf) -> Self {
+    /// `name` is something innocent and a link to `outside` in turns. Whatever the tools do to it in between
+    /// is swept away.
+    fn start(name: PathBuf, innocent: Innocent, outside: PathBuf) -> Self {
         let (stop, swaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let thread = std::thread::spawn({
             let (stop, swaps) = (Arc::clone(&stop), Arc::clone(&swaps));
             move || {
+                let next = name.with_extension("next");
                 while !stop.load(Ordering::Relaxed) {
-                    for entry in [&first, &second] {
-                        fs::rename(entry, &name).unwrap();
-                        std::thread::yield_now();
-                        fs::rename(&name, entry).unwrap();
+                    sweep(&next);
+                    match innocent {
+                        Innocent::Directory => {
+                            fs::create_dir_all(next.join("dir")).unwrap();
+                            fs::write(next.join("secret"), "inside").unwrap();
+                        }
+                        Innocent::File => fs::write(&next, "inside").unwrap(),
                     }
+                    swap(&next, &name);
+                    sweep(&next);
+                    symlink(&outside, &next).unwrap();
+                    swap(&next, &name);
                     swaps.fetch_add(1, Ordering::Relaxed);
                 }
             }
         });
-        let swapper = Swapper { stop, swaps, thread: Some(thread) };
-        crate::common::wait_until("the first swap", || swapper.swaps.load(Ordering::Relaxed) > 0);
-        swapper
+        crate::common::wait_until("the first swap", || swaps.load(Ordering::Relaxed) > 0);
+        Swapper { stop, thread: Some(thread) }
+    }
+}
+
+/// Puts `next` under `name`, whatever is there; `next` may be lost to a tool that was faster.
+fn swap(next: &Path, name: &Path) {
+    sweep(name);
+    let _ = fs::rename(next, name);
+    std::thread::yield_now();
+}
+
+/// Removes what is there, following no link, and away from the tools' hands.
+fn sweep(path: &Path) {
+    let trash = path.with_extension("trash");
+    if fs::rename(path, &trash).is_ok() {
+        let directory = fs::symlink_metadata(&trash).unwrap().is_dir();
+        if directory { fs::remove_dir_all(&trash).unwrap() } else { fs::remove_file(&trash).unwrap() }
     }
 }
 
@@ -69,12 +101,8 @@ async fn hammer(scene: &Scene, paths: &[&str], rounds: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_becomes_a_link_leads_nowhere() {
     let scene = Scene::new();
-    fs::create_dir_all(scene.at("base/first/dir")).unwrap();
-    fs::write(scene.at("base/first/secret"), "inside").unwrap();
-    symlink("../outside", scene.at("base/second")).unwrap();
-    let base = scene.at("base");
-    let swapper = Swapper::start(base.join("swap"), base.join("first"), base.join("second"));
-    hammer(&scene, &["swap", "swap/secret", "swap/new.txt", "swap/new/deep.txt", "swap/dir/secret", "."], 40)
+    let swapper = Swapper::start(scene.at("base/swap"), Innocent::Directory, scene.at("outside"));
+    hammer(&scene, &["swap", "swap/secret", "swap/new.txt", "swap/new/deep.txt", "swap/dir/secret", "."], 20)
         .await;
     drop(swapper);
 }
@@ -83,22 +111,43 @@ async fn a_directory_that_becomes_a_link_leads_nowhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_becomes_a_link_leads_nowhere() {
     let scene = Scene::new();
-    let base = scene.at("base");
-    fs::write(base.join("first"), "inside").unwrap();
-    symlink("../outside/secret", base.join("second")).unwrap();
-    let swapper = Swapper::start(base.join("swap"), base.join("first"), base.join("second"));
-    hammer(&scene, &["swap", "."], 100).await;
+    let swapper = Swapper::start(scene.at("base/swap"), Innocent::File, scene.at("outside/secret"));
+    hammer(&scene, &["swap", "."], 60).await;
     drop(swapper);
 }
 
-// BUILTIN-27: a directory that becomes a link, deep below and one of several
+// BUILTIN-27: a file that becomes a link to what is not there yet
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_becomes_a_link_to_nothing_creates_nothing() {
+    let scene = Scene::new();
+    let swapper = Swapper::start(scene.at("base/swap"), Innocent::File, scene.at("outside/new.txt"));
+    hammer(&scene, &["swap", "sub/../swap"], 60).await;
+    drop(swapper);
+}
+
+// BUILTIN-27: a directory that becomes a link, deep below
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_deep_below_that_becomes_a_link_leads_nowhere() {
     let scene = Scene::new();
-    let deep = scene.at("base/a/b");
-    fs::create_dir_all(deep.join("first/dir")).unwrap();
-    symlink(scene.at("outside"), deep.join("second")).unwrap();
-    let swapper = Swapper::start(deep.join("c"), deep.join("first"), deep.join("second"));
-    hammer(&scene, &["a/b/c/dir/secret", "a/b/c/secret", "a/b/c/../c/new.txt", "a"], 40).await;
+    fs::create_dir_all(scene.at("base/a/b")).unwrap();
+    let swapper = Swapper::start(scene.at("base/a/b/c"), Innocent::Directory, scene.at("outside"));
+    hammer(&scene, &["a/b/c/dir/secret", "a/b/c/secret", "a/b/c/../c/new.txt", "a"], 20).await;
+    drop(swapper);
+}
+
+// BUILTIN-27, BUILTIN-55: a walk that meets the link while it is a directory
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_walk_names_nothing_of_the_outside() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.at("base/a/b")).unwrap();
+    let swapper = Swapper::start(scene.at("base/a/b/c"), Innocent::Directory, scene.at("outside"));
+    for round in 0..1000 {
+        for (tool, arguments) in
+            [("glob", json!({"pattern": "**"})), ("grep", json!({"pattern": "planted", "path": "a"}))]
+        {
+            let result = scene.call(tool, arguments).await;
+            assert_no_secret(&result, &format!("round {round}: {result:?}"));
+        }
+    }
     drop(swapper);
 }

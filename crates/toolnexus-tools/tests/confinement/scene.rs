@@ -37,8 +37,8 @@ pub(crate) enum Expect {
 
 /// ```text
 /// <root>/base/          the base directory: file.txt, sub/a.txt
-/// <root>/base-evil/     a sibling with the same beginning: secret
-/// <root>/outside/       secret, dir/secret
+/// <root>/base-evil/     a sibling with the same beginning: secret, a file called as the secret
+/// <root>/outside/       the same, and in dir/ again
 /// ```
 pub(crate) struct Scene {
     root: TempDir,
@@ -52,6 +52,10 @@ impl Scene {
         let real = fs::canonicalize(root.path()).unwrap();
         for file in ["base-evil/secret", "outside/secret", "outside/dir/secret", "secret"] {
             write(&real.join(file), TRAP);
+        }
+        // What is called what must not be seen, either.
+        for directory in ["base-evil", "outside", "outside/dir"] {
+            write(&real.join(directory).join(SECRET), "");
         }
         write(&real.join("base/sub/a.txt"), "below\n");
         let config = BuiltinsConfig {
@@ -225,5 +229,5 @@ pub(crate) fn calls(path: &str) -> Vec<Call> {
             json!({"command": "pwd -P; ls -a; cat ./*; cat dir/*; echo x > made; rm -f secret", "workdir": path}),
         ),
     ];
-    calls.into_iter().filter(|(t,_)| *t != "apply_patch").map(|(tool, arguments)| Call { tool, arguments }).collect()
+    calls.map(|(tool, arguments)| Call { tool, arguments }).into()
 }
