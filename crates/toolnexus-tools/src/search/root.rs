@@ -110,22 +110,11 @@ impl Root {
         Err("the directory was moved while it was searched; try again".to_owned())
     }
 
-    /// Under confinement, makes sure that a file which a walk met lies below the directory and not
-    /// behind a link that was put there since.
-    ///
-    /// # Errors
-    /// It does not.
-    pub(crate) fn check_below(&self, below: &Path) -> Result<(), String> {
-        let Some(handle) = &self.handle else { return Ok(()) };
-        match handle.symlink_metadata(below) {
-            // The refusal to leave the directory is no answer of the operating system.
-            Err(error)
-                if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() =>
-            {
-                Err("the tree was changed while it was searched; try again".to_owned())
-            }
-            _ => Ok(()),
-        }
+    /// Whether a file that a walk met lies below the directory. Under confinement it may as well lie
+    /// behind a link that stood there for a moment, and then not even its name may be told.
+    pub(crate) fn holds(&self, below: &Path) -> bool {
+        let Some(handle) = &self.handle else { return true };
+        handle.symlink_metadata(below).is_ok_and(|found| found.is_file())
     }
 
     /// Whether a regular file goes by this text, taken as a relative path.

@@ -77,6 +77,8 @@ async fn a_pattern_does_not_tell_what_exists_outside() {
 #[tokio::test]
 async fn a_refusal_does_not_tell_what_exists_outside() {
     let scene = Scene::new();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("circle", scene.at("outside/circle")).unwrap();
     for call in crate::scene::calls("../outside/NAME") {
         let ask = async |name: &str| {
             let arguments = call.arguments.to_string().replace("NAME", name);
@@ -86,6 +88,9 @@ async fn a_refusal_does_not_tell_what_exists_outside() {
         let there = ask("secret").await;
         assert_eq!(there, ask("absent").await);
         assert_eq!(there, ask("dir").await);
+        assert_eq!(there, ask("circle").await);
+        assert_eq!(there, ask("circle/x").await);
+        assert_eq!(there, ask("secret/x").await);
         assert_eq!(there.1, scene.refusal(call.tool, "../outside/NAME"));
     }
 }

@@ -43,6 +43,7 @@ pub(crate) enum Expect {
 pub(crate) struct Scene {
     root: TempDir,
     config: BuiltinsConfig,
+    tools: Vec<Tool>,
 }
 
 impl Scene {
@@ -64,7 +65,8 @@ impl Scene {
             notebook_edit: true,
             ..Default::default()
         };
-        let scene = Scene { root, config };
+        let tools = create_builtin_tools(Some(&config));
+        let scene = Scene { root, config, tools };
         scene.restore();
         scene
     }
@@ -72,7 +74,8 @@ impl Scene {
     /// The same with another base directory.
     pub(crate) fn based_at(self, base_dir: impl Into<PathBuf>) -> Self {
         let config = BuiltinsConfig { base_dir: Some(base_dir.into()), ..self.config.clone() };
-        Scene { config, ..self }
+        let tools = create_builtin_tools(Some(&config));
+        Scene { config, tools, ..self }
     }
 
     /// What the model may have changed inside is there again.
@@ -93,12 +96,8 @@ impl Scene {
         self.config.base_dir.as_deref().unwrap()
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Tool {
-        create_builtin_tools(Some(&self.config)).into_iter().find(|tool| tool.name == name).unwrap()
-    }
-
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
-        self.tool(tool).execute(arguments).await
+        self.tools.iter().find(|known| known.name == tool).unwrap().execute(arguments).await
     }
 
     /// The text that a tool refuses a path with.
