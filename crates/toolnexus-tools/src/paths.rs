@@ -1,13 +1,13 @@
 //! From a path as a model writes it to a path to open, and no further than the host allows.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::BuiltinsConfig;
-use crate::files::Place;
+use crate::files::{Place, Roots};
 
 /// How many links one path may lead through; what kernels allow.
 const MAX_LINKS: usize = 40;
@@ -49,12 +49,35 @@ impl Paths {
     /// # Errors
     /// As [`Paths::resolve`].
     pub(crate) fn place(&self, path: &str) -> Result<Place, String> {
+        self.place_from(path, &mut Roots::default())
+    }
+
+    /// The places of many paths, as [`Paths::place`] finds each, once for each path. Those below
+    /// the base directory share its handle.
+    ///
+    /// # Errors
+    /// As [`Paths::resolve`], for the first path that has no place.
+    pub(crate) fn places<'path>(
+        &self,
+        paths: impl IntoIterator<Item = &'path str>,
+    ) -> Result<Vec<(String, Place)>, String> {
+        let mut roots = Roots::default();
+        if let Ok(base) = self.behind_base("").and_then(|base| canonical(&base).map_err(|e| e.to_string())) {
+            // What is wrong with it shows with the first path.
+            let _ = roots.open(&base);
+        }
+        let mut known = HashSet::new();
+        let new = paths.into_iter().filter(|path| known.insert(*path));
+        new.map(|path| Ok((path.to_owned(), self.place_from(path, &mut roots)?))).collect()
+    }
+
+    fn place_from(&self, path: &str, roots: &mut Roots) -> Result<Place, String> {
         if self.confined {
             let Beneath { base, real, outside } = self.beneath_base(path)?;
-            return Place::beneath(path, &base, real, outside);
+            return Place::beneath(path, &base, real, outside, roots);
         }
         let real = canonical(&self.behind_base(path)?).map_err(|error| error.to_string())?;
-        Place::anywhere(path, real)
+        Place::anywhere(path, real, roots)
     }
 
     /// `path` as it is, put behind the base directory.

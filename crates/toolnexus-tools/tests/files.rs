@@ -262,6 +262,63 @@ fn a_file_that_changes_hands_is_not_opened() {
 }
 
 #[cfg(target_os = "linux")]
+mod extended {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+    use super::*;
+
+    /// The value of an attribute, or why there is none.
+    fn attribute(file: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {
+        let mut value = vec![0; 100];
+        let used = getxattr(file, name, &mut value)?;
+        value.truncate(used);
+        Ok(value)
+    }
+
+    // BUILTIN-54: what else belongs to the file goes along
+    #[test]
+    fn extended_attributes_are_kept() {
+        let place = Place::new();
+        place.write("f", "old");
+        let file = place.path().join("f");
+        if let Err(error) = setxattr(&file, "user.toolnexus", b"mine", XattrFlags::empty()) {
+            eprintln!("skipped: no extended attributes here: {error}");
+            return;
+        }
+        setxattr(&file, "user.empty", b"", XattrFlags::empty()).unwrap();
+        assert_eq!(edit(place.path(), "f", "old", "new").output, "Edited f (1 replacement)");
+        assert_eq!(attribute(&file, "user.toolnexus").unwrap(), b"mine");
+        assert_eq!(attribute(&file, "user.empty").unwrap(), b"");
+    }
+
+    // BUILTIN-54: the access list too; without it the mode would say something else
+    #[test]
+    fn an_access_list_is_kept() {
+        /// Version 2, then tag, permissions and id of each entry: the owner may read and write,
+        /// user 1234 may read, the group nothing, the mask is to read, others nothing.
+        const LIST: [(u16, u16, u32); 5] =
+            [(1, 6, u32::MAX), (2, 4, 1234), (4, 0, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in LIST {
+            list.extend(tag.to_le_bytes());
+            list.extend(permissions.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        let place = Place::new();
+        place.write("f", "old");
+        let file = place.path().join("f");
+        if let Err(error) = setxattr(&file, "system.posix_acl_access", &list, XattrFlags::empty()) {
+            eprintln!("skipped: no access lists here: {error}");
+            return;
+        }
+        assert_eq!(mode(&file), 0o640, "the mask");
+        assert_eq!(write(place.path(), "f", "new").output, "Wrote 3 bytes to f");
+        assert_eq!(attribute(&file, "system.posix_acl_access").unwrap(), list);
+        assert_eq!(mode(&file), 0o640);
+    }
+}
+
+#[cfg(target_os = "linux")]
 mod races {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;

@@ -31,10 +31,42 @@ pub(crate) struct Near<'a> {
 
 /// The lines of `text` nearest to `wanted`, if some are near at all.
 pub(crate) fn nearest<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
-    if text.len() > MOST_SEARCHED || wanted.len() > MOST_SEARCHED {
+    if !is_searched(text, wanted) {
         return None;
     }
     but_for_white_space(text, wanted).or_else(|| most_alike(text, wanted))
+}
+
+/// The lines of `text` nearest to the whole lines `wanted`: a part of a line is not the same but
+/// for white space.
+pub(crate) fn nearest_lines<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
+    if !is_searched(text, wanted) {
+        return None;
+    }
+    whole_lines_but_for_white_space(text, wanted).or_else(|| most_alike(text, wanted))
+}
+
+fn is_searched(text: &str, wanted: &str) -> bool {
+    text.len() <= MOST_SEARCHED && wanted.len() <= MOST_SEARCHED
+}
+
+/// Where the lines of `wanted` stand one behind the other, with other white space in them.
+fn whole_lines_but_for_white_space<'a>(text: &'a str, wanted: &str) -> Option<Near<'a>> {
+    let squeezed = |text: &str| {
+        let line = |line: &str| line.chars().filter(|c| !c.is_whitespace()).chain(['\n']).collect::<String>();
+        text.lines().map(line).collect::<String>()
+    };
+    // With a line break before each, a match begins where a line does.
+    let wanted = format!("\n{}", squeezed(wanted));
+    if wanted.trim().is_empty() {
+        return None;
+    }
+    let text_squeezed = format!("\n{}", squeezed(text));
+    let start = memmem::find(text_squeezed.as_bytes(), wanted.as_bytes())?;
+    let breaks = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let first = breaks(text_squeezed.get(..start).unwrap_or_default());
+    let lines = first..first + breaks(&wanted) - 1;
+    Some(Near { text, lines, white_space: true })
 }
 
 /// Where `wanted` stands with other white space, or without.

@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
+use super::aside::Aside;
+use super::attributes::Attributes;
 use super::prepared::Prepared;
+use super::roots::Roots;
 
 /// Bytes of the largest file that is read to be changed: it is in memory whole, more than once.
 pub(crate) const MOST_BYTES: u64 = 256 * 1024 * 1024;
@@ -40,7 +43,7 @@ pub(crate) struct Place {
     shown: String,
     /// The absolute path without links.
     real: PathBuf,
-    root: Dir,
+    root: Arc<Dir>,
     /// Below `root`; empty for `root` itself.
     relative: PathBuf,
     /// What to say when the way leads out of `root` after all.
@@ -52,25 +55,25 @@ impl Place {
     ///
     /// # Errors
     /// `base` cannot be opened.
-    pub(crate) fn beneath(shown: &str, base: &Path, real: PathBuf, outside: String) -> Result<Self, String> {
-        let root = Dir::open_ambient_dir(base, ambient_authority()).map_err(|error| error.to_string())?;
+    pub(crate) fn beneath(
+        shown: &str,
+        base: &Path,
+        real: PathBuf,
+        outside: String,
+        roots: &mut Roots,
+    ) -> Result<Self, String> {
+        let root = roots.open(base).map_err(|error| error.to_string())?;
         let relative = real.strip_prefix(base).map_err(|_| outside.clone())?.to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: Some(outside) })
     }
 
-    /// The place at `real`, wherever that is: held by the nearest directory that exists.
+    /// The place at `real`, wherever that is: held by a directory that is open already, or by the
+    /// nearest one that exists.
     ///
     /// # Errors
     /// No directory on the way can be opened.
-    pub(crate) fn anywhere(shown: &str, real: PathBuf) -> Result<Self, String> {
-        let mut above = real.parent().unwrap_or(&real);
-        let root = loop {
-            match (Dir::open_ambient_dir(above, ambient_authority()), above.parent()) {
-                (Ok(root), _) => break root,
-                (Err(error), Some(parent)) if is_no_directory(&error) => above = parent,
-                (Err(error), _) => return Err(error.to_string()),
-            }
-        };
+    pub(crate) fn anywhere(shown: &str, real: PathBuf, roots: &mut Roots) -> Result<Self, String> {
+        let (root, above) = roots.above(&real).map_err(|error| error.to_string())?;
         let relative = real.strip_prefix(above).unwrap_or(&real).to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: None })
     }
@@ -155,8 +158,7 @@ impl Place {
     /// # Errors
     /// The system's reason; what was made until then is gone again.
     pub(crate) fn create_parents(&self) -> Result<CreatedDirectories, String> {
-        let root = self.root.try_clone().map_err(|error| self.reason(&error))?;
-        let mut created = CreatedDirectories { root, paths: Vec::new() };
+        let mut created = CreatedDirectories { root: Arc::clone(&self.root), paths: Vec::new() };
         let mut missing: Vec<&Path> = Vec::new();
         for above in self.relative.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
             match self.root.symlink_metadata(above) {
@@ -182,12 +184,14 @@ impl Place {
     /// Puts `content` there as a whole: the file has the old content or the new one at every
     /// moment, and the old one after a failure.
     ///
-    /// The new content is a new file of the same mode and, where that is allowed, the same owner
-    /// and group, renamed to the old name: other names of the old file (hard links) keep the old
-    /// content, and access lists and extended attributes are not taken over. Where the directory
-    /// allows no such thing and the file can be written, it is written in place. Nothing is
-    /// forced to the disk: this is whole to other programs, not across a loss of power. A new
-    /// file has the mode that the process gives new files.
+    /// The new content is a new file of the same mode and, where that is allowed, the same owner,
+    /// group, access list and extended attributes, renamed to the old name: other names of the
+    /// old file (hard links) keep the old content. Where the directory allows no such thing, the
+    /// file is written in place. A file that cannot be written is not replaced either. A new file
+    /// has the mode that the process gives new files.
+    ///
+    /// Nothing is forced to the disk: this is whole to other programs, not across a loss of
+    /// power. A process that is killed in the middle may leave a `.toolnexus-*.tmp` behind.
     ///
     /// # Errors
     /// `<path> is a directory`, `<path> is not a regular file`, or the system's reason.
@@ -201,13 +205,27 @@ impl Place {
     /// # Errors
     /// As [`Place::replace`].
     pub(crate) fn prepare<'content>(&self, content: &'content [u8]) -> Result<Prepared<'content>, String> {
+        self.prepare_like(content, None)
+    }
+
+    /// As [`Place::prepare`], for a file that has the attributes of the one at `model`.
+    ///
+    /// # Errors
+    /// As [`Place::replace`].
+    pub(crate) fn prepare_like<'content>(
+        &self,
+        content: &'content [u8],
+        model: Option<&Place>,
+    ) -> Result<Prepared<'content>, String> {
         self.file_bytes()?;
-        let name = self.relative.file_name().ok_or_else(|| self.is_directory())?;
-        let parent = match self.relative.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => self.root.open_dir(parent),
-            _ => self.root.try_clone(),
+        let model = match model {
+            Some(model) => {
+                let found = model.root.symlink_metadata(&model.relative);
+                found.map(|found| Some(Attributes::new(&model.root, &model.relative, found)))
+            }
+            None => Ok(None),
         };
-        let prepared = parent.and_then(|parent| Prepared::new(parent, Path::new(name), content));
+        let prepared = model.and_then(|model| Prepared::new(&self.root, &self.relative, content, model));
         prepared.map_err(|error| self.reason(&error))
     }
 
@@ -223,12 +241,22 @@ impl Place {
     ///
     /// # Errors
     /// `file not found: <path>`, and what [`Place::file_bytes`] says.
-    #[allow(dead_code, reason = "apply_patch is to use it")]
     pub(crate) fn remove(&self) -> Result<(), String> {
         if self.file_bytes()?.is_none() {
             return Err(self.not_found());
         }
         self.root.remove_file(&self.relative).map_err(|error| self.reason(&error))
+    }
+
+    /// Takes the file away, in a manner that can be undone.
+    ///
+    /// # Errors
+    /// As [`Place::remove`].
+    pub(crate) fn set_aside(&self) -> Result<Aside, String> {
+        if self.file_bytes()?.is_none() {
+            return Err(self.not_found());
+        }
+        Aside::new(&self.root, &self.relative).map_err(|error| self.reason(&error))
     }
 
     /// Opens what was a regular file a moment ago, and looks again.
@@ -266,6 +294,7 @@ impl Place {
     fn reason(&self, error: &io::Error) -> String {
         match (error.kind(), &self.outside) {
             (io::ErrorKind::NotFound, _) => self.not_found(),
+            (io::ErrorKind::AlreadyExists, _) => format!("file already exists: {}", self.shown),
             // The kernel's refusals have a number; this one is made by cap-std.
             (io::ErrorKind::PermissionDenied, Some(outside)) if error.raw_os_error().is_none() => {
                 outside.clone()
@@ -278,7 +307,7 @@ impl Place {
 /// The directories that [`Place::create_parents`] made, outermost first. They stay unless undone.
 #[derive(Debug)]
 pub(crate) struct CreatedDirectories {
-    root: Dir,
+    root: Arc<Dir>,
     paths: Vec<PathBuf>,
 }
 
@@ -291,11 +320,6 @@ impl CreatedDirectories {
             }
         }
     }
-}
-
-/// Whether a path cannot be opened as a directory because there is none.
-fn is_no_directory(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Keeps an open from waiting for the other end of a FIFO, and from taking over a terminal.
