@@ -232,36 +232,32 @@ mod tests {
 
         use super::*;
 
-        proptest! {
-            #![proptest_config(ProptestConfig::with_cases(256))]
-
-            // BUILTIN-24, BUILTIN-27, BUILTIN-28: a path is where the system says it is, and one that
-            // does not exist is where writing to it would make it
-            #[test]
-            fn a_place_is_where_the_system_says(
-                names in prop::collection::vec(prop::sample::select(vec![
-                    "a", "b", "f", ".", "..", "up", "out", "in", "self", "new", "", "nowhere",
-                ]), 1..7),
-            ) {
-                let outer = tempfile::tempdir().unwrap();
-                let outer = outer.path().canonicalize().unwrap();
-                let base = outer.join("base");
-                fs::create_dir_all(base.join("a/b")).unwrap();
-                fs::create_dir_all(outer.join("other/a")).unwrap();
-                for file in ["base/f", "base/a/f", "base/a/b/f", "other/f"] {
-                    fs::write(outer.join(file), file).unwrap();
-                }
-                symlink("..", base.join("a/b/up")).unwrap();
-                symlink("../..", base.join("a/up")).unwrap();
-                symlink(outer.join("other"), base.join("out")).unwrap();
-                symlink(base.join("a/b"), base.join("in")).unwrap();
-                symlink("self", base.join("self")).unwrap();
-                symlink("a/new", base.join("nowhere")).unwrap();
-
+        // BUILTIN-24, BUILTIN-27, BUILTIN-28: a path is where the system says it is, and one that
+        // does not exist is where writing to it would make it
+        #[test]
+        fn a_place_is_where_the_system_says() {
+            let outer = tempfile::tempdir().unwrap();
+            let outer = outer.path().canonicalize().unwrap();
+            let base = outer.join("base");
+            fs::create_dir_all(base.join("a/b")).unwrap();
+            fs::create_dir_all(outer.join("other/a")).unwrap();
+            for file in ["base/f", "base/a/f", "base/a/b/f", "other/f"] {
+                fs::write(outer.join(file), file).unwrap();
+            }
+            symlink("..", base.join("a/b/up")).unwrap();
+            symlink("../..", base.join("a/up")).unwrap();
+            symlink(outer.join("other"), base.join("out")).unwrap();
+            symlink(base.join("a/b"), base.join("in")).unwrap();
+            symlink("self", base.join("self")).unwrap();
+            symlink("a/new", base.join("nowhere")).unwrap();
+            let name = prop::sample::select(vec![
+                "a", "b", "f", ".", "..", "up", "out", "in", "self", "new", "", "nowhere",
+            ]);
+            let free = Paths { base_dir: Some(base.clone()), confined: false };
+            let confined = Paths { base_dir: Some(base.clone()), confined: true };
+            proptest!(ProptestConfig::with_cases(256), |(names in prop::collection::vec(name, 1..7))| {
                 let path = names.join("/");
                 let path = path.trim_start_matches('/');
-                let free = Paths { base_dir: Some(base.clone()), confined: false };
-                let confined = Paths { base_dir: Some(base.clone()), confined: true };
                 let outside = format!("{path} resolves outside baseDir {}", base.display());
                 let (free, held) = (free.place(path), confined.place(path));
                 match (fs::canonicalize(base.join(path)), &free) {
@@ -283,7 +279,7 @@ mod tests {
                     // A circle of links.
                     (Err(free), held) => prop_assert_eq!(held.unwrap_err(), free),
                 }
-            }
+            });
         }
     }
 }

@@ -163,6 +163,16 @@ fn a_file_of_another_in_a_sticky_directory_is_written_in_place() {
     });
 }
 
+// BUILTIN-54: neither can there be a temporary file where all files are the kernel's
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_the_kernel_is_written_in_place() {
+    let place = Place::new();
+    let wrote = write(place.path(), "/proc/self/comm", "renamed");
+    assert_eq!(wrote.output, "Wrote 7 bytes to /proc/self/comm");
+    assert_eq!(run(place.path(), "read", json!({"path": "/proc/self/comm"})).output, "renamed\n");
+}
+
 // BUILTIN-49, BUILTIN-45, BUILTIN-52: what the system refuses is refused, and a file closed to
 // writing stays closed though a rename could replace it
 #[test]

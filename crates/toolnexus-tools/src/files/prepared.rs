@@ -73,7 +73,7 @@ impl<'content> Prepared<'content> {
                 }
                 Stage::Beside(temporary)
             }
-            Err(error) if exists && is_refusal(&error) => Stage::Within(writable(root, path)?),
+            Err(error) if exists && has_no_room_beside(&error) => Stage::Within(writable(root, path)?),
             Err(error) => return Err(error),
         };
         let (root, path) = (Arc::clone(root), path.to_path_buf());
@@ -100,6 +100,13 @@ impl<'content> Prepared<'content> {
     }
 }
 
+/// Whether no file can be made in a directory, for other reasons than a full disk: it is not ours
+/// to write, or its file system makes files of itself alone.
+fn has_no_room_beside(error: &io::Error) -> bool {
+    is_refusal(error) || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
+}
+
+/// Whether a rename is not allowed that would be possible.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ResourceBusy)
 }
