@@ -1,13 +1,14 @@
 //! From a path as a model writes it to a path to open, and no further than the host allows.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::BuiltinsConfig;
-use crate::files::Place;
+use crate::files::{Place, Roots};
+use crate::reserved_names::names_a_device;
 
 /// How many links one path may lead through; what kernels allow.
 const MAX_LINKS: usize = 40;
@@ -49,12 +50,56 @@ impl Paths {
     /// # Errors
     /// As [`Paths::resolve`].
     pub(crate) fn place(&self, path: &str) -> Result<Place, String> {
+        self.place_from(path, &mut Roots::default())
+    }
+
+    /// The places of many paths, as [`Paths::place`] finds each, once for each path. Those below
+    /// the base directory share its handle.
+    ///
+    /// # Errors
+    /// As [`Paths::resolve`], for the first path that has no place.
+    pub(crate) fn places<'path>(
+        &self,
+        paths: impl IntoIterator<Item = &'path str>,
+    ) -> Result<Vec<NamedPlace>, String> {
+        let mut roots = Roots::default();
+        if let Ok(base) =
+            self.behind_base("").and_then(|base| canonical(&base).map_err(|stuck| stuck.error.to_string()))
+        {
+            // What is wrong with it shows with the first path.
+            let _ = roots.open(&base);
+        }
+        let mut known = HashSet::new();
+        let new = paths.into_iter().filter(|path| known.insert(*path));
+        let named = new.map(|path| {
+            let place = self.place_from(path, &mut roots)?;
+            Ok(NamedPlace { path: path.to_owned(), place, link: self.link(path, &mut roots) })
+        });
+        named.collect()
+    }
+
+    /// The place of the link that `path` itself is, if it is one; a link on the way does not count.
+    fn link(&self, path: &str, roots: &mut Roots) -> Result<Option<Place>, String> {
+        let full = self.behind_base(path)?;
+        let (Some(parent), Some(name)) = (full.parent(), full.file_name()) else { return Ok(None) };
+        let real = canonical(parent).map_err(|stuck| stuck.error.to_string())?.join(name);
+        if !fs::symlink_metadata(&real).is_ok_and(|found| found.is_symlink()) {
+            return Ok(None);
+        }
+        if !self.confined {
+            return Place::anywhere(path, real, roots).map(Some);
+        }
+        let base = canonical(&self.behind_base("")?).map_err(|stuck| stuck.error.to_string())?;
+        Place::beneath(path, &base, real, self.outside(path), roots).map(Some)
+    }
+
+    fn place_from(&self, path: &str, roots: &mut Roots) -> Result<Place, String> {
         if self.confined {
             let Beneath { base, real, outside } = self.beneath_base(path)?;
-            return Place::beneath(path, &base, real, outside);
+            return Place::beneath(path, &base, real, outside, roots);
         }
-        let real = canonical(&self.behind_base(path)?).map_err(|error| error.to_string())?;
-        Place::anywhere(path, real)
+        let real = canonical(&self.behind_base(path)?).map_err(|stuck| stuck.error.to_string())?;
+        Place::anywhere(path, real, roots)
     }
 
     /// `path` as it is, put behind the base directory.
@@ -64,6 +109,11 @@ impl Paths {
             None => std::env::current_dir().map_err(|error| error.to_string())?,
         };
         Ok(if path.is_empty() { base } else { base.join(path) })
+    }
+
+    fn outside(&self, path: &str) -> String {
+        let base = self.base_dir.as_deref().unwrap_or(Path::new(""));
+        format!("{path} resolves outside baseDir {}", base.display())
     }
 
     /// `path` with its links resolved, refused when it leads out of the base directory.
@@ -77,11 +127,22 @@ impl Paths {
                 base_dir.display()
             ));
         }
-        let base = canonical(base_dir).map_err(|error| error.to_string())?;
-        let real = canonical(&base.join(path)).map_err(|error| error.to_string())?;
-        let outside = format!("{path} resolves outside baseDir {}", base_dir.display());
+        let base = canonical(base_dir).map_err(|stuck| stuck.error.to_string())?;
+        let outside = self.outside(path);
+        // Why a path outside cannot be followed is nothing to tell.
+        let real = canonical(&base.join(path)).map_err(|stuck| {
+            if stuck.at.starts_with(&base) { stuck.error.to_string() } else { outside.clone() }
+        })?;
         if real.starts_with(&base) { Ok(Beneath { base, real, outside }) } else { Err(outside) }
     }
+}
+
+/// A path with the place that it leads to.
+pub(crate) struct NamedPlace {
+    pub(crate) path: String,
+    pub(crate) place: Place,
+    /// The link that the path itself is, or why it must not be touched.
+    pub(crate) link: Result<Option<Place>, String>,
 }
 
 /// A path below the base directory, both without links.
@@ -92,29 +153,22 @@ struct Beneath {
     outside: String,
 }
 
-/// Whether Windows takes a component of `path` for a device, wherever it stands.
-fn names_a_device(path: &str) -> bool {
-    path.split(['/', '\\']).any(|name| {
-        // An extension, a stream and trailing spaces change nothing.
-        let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end_matches(' ');
-        let stem = stem.to_ascii_uppercase();
-        let numbered = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
-        matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL")
-            || numbered.is_some_and(|number| {
-                // Windows counts the superscript digits too.
-                matches!(number, "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³")
-            })
-    })
+/// A path that cannot be followed to its end.
+struct Stuck {
+    /// How far it could be, without links.
+    at: PathBuf,
+    error: io::Error,
 }
 
 /// The absolute path without links that `path` stands for, whether or not it exists.
 ///
 /// Components are followed one by one, as opening the path would. A link to nowhere is followed
 /// too: writing through it would create its target.
-fn canonical(path: &Path) -> io::Result<PathBuf> {
+fn canonical(path: &Path) -> Result<PathBuf, Stuck> {
     let mut rest: VecDeque<OsString> = VecDeque::new();
     let mut real = PathBuf::new();
-    push_front(&mut rest, &std::path::absolute(path)?, &mut real);
+    let absolute = std::path::absolute(path).map_err(|error| Stuck { at: path.to_path_buf(), error })?;
+    push_front(&mut rest, &absolute, &mut real);
     let mut links = 0;
     while let Some(name) = rest.pop_front() {
         if name == ".." {
@@ -128,11 +182,13 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
                 Ok(target) => {
                     links += 1;
                     if links > MAX_LINKS {
-                        return Err(error);
+                        return Err(Stuck { at: real, error });
                     }
                     push_front(&mut rest, &target, &mut real);
                 }
-                Err(_) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+                Err(_) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(Stuck { at: real, error });
+                }
                 Err(_) => real = next,
             },
         }
@@ -152,36 +208,5 @@ fn push_front(rest: &mut VecDeque<OsString>, path: &Path, real: &mut PathBuf) {
     }
     for name in names.into_iter().rev() {
         rest.push_front(name);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // BUILTIN-29
-    #[test]
-    fn device_names_are_known_in_every_spelling() {
-        for name in [
-            "CON",
-            "nul",
-            "Aux.txt",
-            "prn.tar.gz",
-            "com1",
-            "LPT9.log",
-            "dir/NUL",
-            "dir\\con",
-            "nul/x",
-            "CON ",
-            "aux :x",
-            "com²",
-        ] {
-            assert!(names_a_device(name), "{name}");
-        }
-        for name in
-            ["console", "com", "com0", "com10", "lpt", "null", "x.con", "nul_", "", "dir/file", ".nul"]
-        {
-            assert!(!names_a_device(name), "{name}");
-        }
     }
 }

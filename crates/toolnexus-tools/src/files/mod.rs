@@ -9,6 +9,7 @@
 //!                                         |  real()            -> FileLocks::lock
 //!                                         |  kind, open, read
 //!                                         |  create_parents, replace, remove
+//!                                         |  prepare, commit, set_aside: what can be undone
 //!                                         v
 //!                     add_diff(metadata, changes); nearest() when a text was not found
 //! ```
@@ -17,15 +18,17 @@
 //! the blocking work too, so that a call whose future is dropped keeps its lock until the work
 //! has come to an end.
 
+mod aside;
 mod diff;
 mod locks;
 mod nearest;
 mod place;
 mod prepared;
+mod roots;
 
+pub(crate) use aside::Aside;
 pub(crate) use diff::{Change, Version, add_diff};
 pub(crate) use locks::FileLocks;
-pub(crate) use nearest::nearest;
-#[allow(unused_imports, reason = "apply_patch is to use it")]
-pub(crate) use place::Kind;
-pub(crate) use place::{MOST_BYTES, Place};
+pub(crate) use nearest::{nearest, nearest_lines};
+pub(crate) use place::{CreatedDirectories, Kind, MOST_BYTES, Place};
+pub(crate) use roots::Roots;

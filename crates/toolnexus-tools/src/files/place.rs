@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
+use super::aside::Aside;
 use super::prepared::Prepared;
+use super::roots::Roots;
 
 /// Bytes of the largest file that is read to be changed: it is in memory whole, more than once.
 pub(crate) const MOST_BYTES: u64 = 256 * 1024 * 1024;
@@ -40,7 +42,7 @@ pub(crate) struct Place {
     shown: String,
     /// The absolute path without links.
     real: PathBuf,
-    root: Dir,
+    root: Arc<Dir>,
     /// Below `root`; empty for `root` itself.
     relative: PathBuf,
     /// What to say when the way leads out of `root` after all.
@@ -52,25 +54,27 @@ impl Place {
     ///
     /// # Errors
     /// `base` cannot be opened.
-    pub(crate) fn beneath(shown: &str, base: &Path, real: PathBuf, outside: String) -> Result<Self, String> {
-        let root = Dir::open_ambient_dir(base, ambient_authority()).map_err(|error| error.to_string())?;
+    pub(crate) fn beneath(
+        shown: &str,
+        base: &Path,
+        real: PathBuf,
+        outside: String,
+        roots: &mut Roots,
+    ) -> Result<Self, String> {
+        let root = roots
+            .open(base)
+            .map_err(|error| format!("baseDir {} cannot be opened: {error}", base.display()))?;
         let relative = real.strip_prefix(base).map_err(|_| outside.clone())?.to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: Some(outside) })
     }
 
-    /// The place at `real`, wherever that is: held by the nearest directory that exists.
+    /// The place at `real`, wherever that is: held by a directory that is open already, or by the
+    /// nearest one that exists.
     ///
     /// # Errors
     /// No directory on the way can be opened.
-    pub(crate) fn anywhere(shown: &str, real: PathBuf) -> Result<Self, String> {
-        let mut above = real.parent().unwrap_or(&real);
-        let root = loop {
-            match (Dir::open_ambient_dir(above, ambient_authority()), above.parent()) {
-                (Ok(root), _) => break root,
-                (Err(error), Some(parent)) if is_no_directory(&error) => above = parent,
-                (Err(error), _) => return Err(error.to_string()),
-            }
-        };
+    pub(crate) fn anywhere(shown: &str, real: PathBuf, roots: &mut Roots) -> Result<Self, String> {
+        let (root, above) = roots.above(&real).map_err(|error| error.to_string())?;
         let relative = real.strip_prefix(above).unwrap_or(&real).to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: None })
     }
@@ -97,7 +101,7 @@ impl Place {
         };
         let kind = found.file_type();
         if kind.is_file() && self.names_a_directory() {
-            return Err(self.reason(&io::ErrorKind::NotADirectory.into()));
+            return Err(format!("{} is not a directory", self.shown));
         }
         Ok(if kind.is_file() {
             Kind::File { bytes: found.len() }
@@ -160,8 +164,7 @@ impl Place {
     /// # Errors
     /// The system's reason; what was made until then is gone again.
     pub(crate) fn create_parents(&self) -> Result<CreatedDirectories, String> {
-        let root = self.root.try_clone().map_err(|error| self.reason(&error))?;
-        let mut created = CreatedDirectories { root, paths: Vec::new() };
+        let mut created = CreatedDirectories { root: Arc::clone(&self.root), paths: Vec::new() };
         let mut missing: Vec<&Path> = Vec::new();
         for above in self.relative.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
             match self.root.symlink_metadata(above) {
@@ -206,13 +209,24 @@ impl Place {
     /// # Errors
     /// As [`Place::replace`].
     pub(crate) fn prepare<'content>(&self, content: &'content [u8]) -> Result<Prepared<'content>, String> {
+        self.prepare_like(content, None)
+    }
+
+    /// As [`Place::prepare`], for a file that has the mode and the owner of the one at `model`.
+    ///
+    /// # Errors
+    /// As [`Place::replace`].
+    pub(crate) fn prepare_like<'content>(
+        &self,
+        content: &'content [u8],
+        model: Option<&Place>,
+    ) -> Result<Prepared<'content>, String> {
         self.file_bytes()?;
-        let name = self.relative.file_name().ok_or_else(|| self.is_directory())?;
-        let parent = match self.relative.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => self.root.open_dir(parent),
-            _ => self.root.try_clone(),
+        let model = match model {
+            Some(model) => model.root.symlink_metadata(&model.relative).map(Some),
+            None => Ok(None),
         };
-        let prepared = parent.and_then(|parent| Prepared::new(parent, Path::new(name), content));
+        let prepared = model.and_then(|model| Prepared::new(&self.root, &self.relative, content, model));
         prepared.map_err(|error| self.reason(&error))
     }
 
@@ -228,12 +242,27 @@ impl Place {
     ///
     /// # Errors
     /// `file not found: <path>`, and what [`Place::file_bytes`] says.
-    #[allow(dead_code, reason = "apply_patch is to use it")]
     pub(crate) fn remove(&self) -> Result<(), String> {
         if self.file_bytes()?.is_none() {
             return Err(self.not_found());
         }
         self.root.remove_file(&self.relative).map_err(|error| self.reason(&error))
+    }
+
+    /// Takes the file, or the link, away in a manner that can be undone.
+    ///
+    /// # Errors
+    /// As [`Place::remove`].
+    pub(crate) fn set_aside(&self) -> Result<Aside, String> {
+        let is_link = || self.root.symlink_metadata(&self.relative).is_ok_and(|found| found.is_symlink());
+        match self.kind()? {
+            Kind::File { .. } => {}
+            Kind::Other if is_link() => {}
+            Kind::Missing => return Err(self.not_found()),
+            Kind::Directory => return Err(self.is_directory()),
+            Kind::Other => return Err(self.is_special()),
+        }
+        Aside::new(&self.root, &self.relative).map_err(|error| self.reason(&error))
     }
 
     /// Opens what was a regular file a moment ago, and looks again.
@@ -271,6 +300,7 @@ impl Place {
     fn reason(&self, error: &io::Error) -> String {
         match (error.kind(), &self.outside) {
             (io::ErrorKind::NotFound, _) => self.not_found(),
+            (io::ErrorKind::AlreadyExists, _) => format!("file already exists: {}", self.shown),
             // The kernel's refusals have a number; this one is made by cap-std.
             (io::ErrorKind::PermissionDenied, Some(outside)) if error.raw_os_error().is_none() => {
                 outside.clone()
@@ -283,7 +313,7 @@ impl Place {
 /// The directories that [`Place::create_parents`] made, outermost first. They stay unless undone.
 #[derive(Debug)]
 pub(crate) struct CreatedDirectories {
-    root: Dir,
+    root: Arc<Dir>,
     paths: Vec<PathBuf>,
 }
 
@@ -298,11 +328,6 @@ impl CreatedDirectories {
     }
 }
 
-/// Whether a path cannot be opened as a directory because there is none.
-fn is_no_directory(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
 /// Keeps an open from waiting for the other end of a FIFO, and from taking over a terminal.
 #[cfg(unix)]
 pub(super) fn without_waiting(options: &mut OpenOptions) {
@@ -315,3 +340,168 @@ pub(super) fn without_waiting(options: &mut OpenOptions) {
 
 #[cfg(not(unix))]
 pub(super) fn without_waiting(_options: &mut OpenOptions) {}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::config::BuiltinsConfig;
+    use crate::paths::Paths;
+
+    fn paths(base: &Path, confined: bool) -> Paths {
+        Paths::of(&BuiltinsConfig {
+            base_dir: Some(base.to_path_buf()),
+            confine_to_base_dir: confined,
+            ..Default::default()
+        })
+    }
+
+    /// A base with `dir/f` in it, and a directory outside with another `f`.
+    fn base_and_outside() -> (tempfile::TempDir, tempfile::TempDir) {
+        let (base, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(base.path().join("dir")).unwrap();
+        fs::write(base.path().join("dir/f"), "mine").unwrap();
+        fs::write(outside.path().join("f"), "secret").unwrap();
+        (base, outside)
+    }
+
+    /// Puts a link to `target` where `dir` was.
+    fn swap(base: &Path, target: &Path) {
+        fs::rename(base.join("dir"), base.join("away")).unwrap();
+        symlink(target, base.join("dir")).unwrap();
+    }
+
+    // BUILTIN-27, BUILTIN-28: after the look, the way is still held
+    #[test]
+    fn what_is_swapped_for_a_link_leads_nowhere() {
+        let (base, outside) = base_and_outside();
+        let relative = Path::new("..").join(outside.path().file_name().unwrap());
+        for target in [outside.path(), &relative] {
+            for path in ["dir/f", "dir/new", "dir/sub/new"] {
+                let place = paths(base.path(), true).place(path).unwrap();
+                swap(base.path(), target);
+                let refused = format!("{path} resolves outside baseDir {}", base.path().display());
+                assert_eq!(place.kind().unwrap_err(), refused);
+                assert_eq!(place.open().unwrap_err(), refused);
+                assert_eq!(place.read().unwrap_err(), refused);
+                assert_eq!(place.replace(b"theirs").unwrap_err(), refused);
+                assert_eq!(place.remove().unwrap_err(), refused);
+                // What is directly below `dir` has no parents to make; `dir` is there.
+                let made = place.create_parents().map(|_| ());
+                assert_eq!(made, if path == "dir/sub/new" { Err(refused) } else { Ok(()) });
+                fs::remove_file(base.path().join("dir")).unwrap();
+                fs::rename(base.path().join("away"), base.path().join("dir")).unwrap();
+            }
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("f")).unwrap(), "secret");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(base.path().join("dir")).unwrap().count(), 1);
+    }
+
+    // BUILTIN-105: also what is swapped for a FIFO after the look is not waited for
+    #[test]
+    fn a_file_swapped_for_something_else_is_not_taken_for_one() {
+        let (base, outside) = base_and_outside();
+        for confined in [true, false] {
+            let place = paths(base.path(), confined).place("dir/f").unwrap();
+            let file = base.path().join("dir/f");
+            fs::remove_file(&file).unwrap();
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &file,
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::RUSR,
+                0,
+            )
+            .unwrap();
+            let refused = "dir/f is not a regular file";
+            assert_eq!(place.kind(), Ok(Kind::Other));
+            assert_eq!(place.read().unwrap_err(), refused);
+            let mut options = OpenOptions::new();
+            options.read(true);
+            assert_eq!(place.open_checked(&options).unwrap_err(), refused, "after the look too");
+            fs::remove_file(&file).unwrap();
+            symlink(outside.path().join("f"), &file).unwrap();
+            assert_eq!(place.read().unwrap_err(), refused);
+            assert_eq!(place.replace(b"x").unwrap_err(), refused);
+            assert_eq!(place.remove().unwrap_err(), refused);
+            fs::remove_file(&file).unwrap();
+            assert_eq!(place.kind(), Ok(Kind::Missing));
+            assert_eq!(place.read().unwrap_err(), "file not found: dir/f");
+            assert_eq!(place.remove().unwrap_err(), "file not found: dir/f");
+            fs::create_dir(&file).unwrap();
+            assert_eq!(place.read().unwrap_err(), "dir/f is a directory");
+            fs::remove_dir(&file).unwrap();
+            fs::write(&file, "mine").unwrap();
+            assert_eq!(place.read().unwrap(), b"mine");
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("f")).unwrap(), "secret");
+    }
+
+    // BUILTIN-54: prepared content that is dropped leaves nothing, also when it cannot be committed
+    #[test]
+    fn what_is_prepared_and_not_committed_leaves_nothing() {
+        let (base, _outside) = base_and_outside();
+        let place = paths(base.path(), true).place("dir/f").unwrap();
+        let dir = base.path().join("dir");
+        let prepared = place.prepare(b"new").unwrap();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "it waits beside the file");
+        drop(prepared);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        let prepared = place.prepare(b"new").unwrap();
+        fs::remove_file(dir.join("f")).unwrap();
+        fs::create_dir(dir.join("f")).unwrap();
+        assert!(place.commit(prepared).is_err());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    }
+
+    // BUILTIN-49: directories that were made go again when asked to, others do not
+    #[test]
+    fn only_directories_that_were_made_are_undone() {
+        let (base, _outside) = base_and_outside();
+        let place = paths(base.path(), true).place("dir/a/b/c/new").unwrap();
+        fs::create_dir(base.path().join("dir/a")).unwrap();
+        let created = place.create_parents().unwrap();
+        assert!(base.path().join("dir/a/b/c").is_dir());
+        created.undo();
+        assert!(base.path().join("dir/a").is_dir() && !base.path().join("dir/a/b").exists());
+        let created = place.create_parents().unwrap();
+        fs::write(base.path().join("dir/a/b/theirs"), "").unwrap();
+        created.undo();
+        assert!(base.path().join("dir/a/b/theirs").exists() && !base.path().join("dir/a/b/c").exists());
+    }
+
+    // D15
+    #[test]
+    fn a_file_too_large_to_change_is_not_read() {
+        let (base, _outside) = base_and_outside();
+        let file = File::create(base.path().join("dir/f")).unwrap();
+        file.set_len(MOST_BYTES + 1).unwrap();
+        let place = paths(base.path(), true).place("dir/f").unwrap();
+        assert_eq!(place.read().unwrap_err(), "dir/f is 268435457 bytes, over the limit of 268435456");
+    }
+
+    // BUILTIN-20: one file has one place, whatever it is called
+    #[test]
+    fn names_of_one_file_are_one_place() {
+        let (base, _outside) = base_and_outside();
+        symlink("dir", base.path().join("link")).unwrap();
+        symlink("dir/new", base.path().join("to-new")).unwrap();
+        let real =
+            |confined, path: &str| paths(base.path(), confined).place(path).unwrap().real().to_path_buf();
+        let file = base.path().canonicalize().unwrap().join("dir/f");
+        let new = file.with_file_name("new");
+        let absolute = base.path().join("dir/f").to_str().unwrap().to_owned();
+        for confined in [true, false] {
+            for path in ["dir/f", "./dir//f", "dir/../dir/f", "link/f", "missing/../dir/f", &absolute] {
+                assert_eq!(real(confined, path), file, "{path}");
+            }
+            for path in ["dir/new", "link/new", "to-new", "link/../dir/new"] {
+                assert_eq!(real(confined, path), new, "{path}");
+            }
+        }
+    }
+}

@@ -12,6 +12,7 @@
 
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
@@ -21,12 +22,16 @@ use super::place::{MOST_BYTES, without_waiting};
 const ATTEMPTS: usize = 8;
 
 /// New content that waits to become a file. Dropped without a commit, it leaves nothing behind.
+///
+/// Holds no file open, so that many can wait at once; but for one that must be written in place.
 #[derive(Debug)]
 pub(crate) struct Prepared<'content> {
-    parent: Dir,
-    name: PathBuf,
+    root: Arc<Dir>,
+    /// The target, below `root`.
+    path: PathBuf,
     content: &'content [u8],
     exists: bool,
+    exclusive: bool,
     stage: Stage,
 }
 
@@ -39,35 +44,54 @@ enum Stage {
 }
 
 impl<'content> Prepared<'content> {
-    /// Prepares `content` for the file `name` of `parent`, which is a regular file or missing.
-    pub(super) fn new(parent: Dir, name: &Path, content: &'content [u8]) -> io::Result<Self> {
-        let old = match parent.symlink_metadata(name) {
+    /// Prepares `content` for the file `path` below `root`, which is a regular file or missing. The
+    /// mode and the owner are those of `model`, else those of the file it replaces.
+    pub(super) fn new(
+        root: &Arc<Dir>,
+        path: &Path,
+        content: &'content [u8],
+        model: Option<Metadata>,
+    ) -> io::Result<Self> {
+        let old = match root.symlink_metadata(path) {
             Ok(old) if old.is_file() => Some(old),
             Ok(_) => return Err(io::Error::other("something else took the file's place meanwhile")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let stage = match Temporary::create(&parent, old.is_some()) {
-            Ok(mut temporary) => {
-                temporary.file.write_all(content)?;
-                if let Some(old) = &old {
-                    take_over(old, &temporary.file)?;
+        let exists = old.is_some();
+        if exists {
+            // A rename needs no leave of the file's own, but a file closed to writing is so on purpose.
+            check_writable(root, path)?;
+        }
+        let model = model.or(old);
+        let stage = match Temporary::create(root, path, model.is_some()) {
+            Ok((temporary, mut file)) => {
+                file.write_all(content)?;
+                if let Some(model) = &model {
+                    take_over(model, &file)?;
                 }
                 Stage::Beside(temporary)
             }
-            Err(error) if old.is_some() && is_refusal(&error) => Stage::Within(writable(&parent, name)?),
+            Err(error) if exists && is_refusal(&error) => Stage::Within(writable(root, path)?),
             Err(error) => return Err(error),
         };
-        Ok(Prepared { parent, name: name.to_path_buf(), content, exists: old.is_some(), stage })
+        let (root, path) = (Arc::clone(root), path.to_path_buf());
+        Ok(Prepared { root, path, content, exists, exclusive: false, stage })
+    }
+
+    /// Makes the commit fail when there is a file by then, however it came there.
+    pub(crate) fn exclusive(self) -> Self {
+        Prepared { exclusive: true, ..self }
     }
 
     /// Makes the content the file's. After a failure the file has its old content.
     pub(super) fn put(self) -> io::Result<()> {
         let file = match self.stage {
             Stage::Within(file) => file,
-            Stage::Beside(temporary) => match temporary.rename(&self.name) {
+            Stage::Beside(temporary) if self.exclusive => return temporary.link(&self.path),
+            Stage::Beside(temporary) => match temporary.rename(&self.path) {
                 // A sticky directory, or a file mounted over the name.
-                Err(error) if self.exists && is_refusal(&error) => writable(&self.parent, &self.name)?,
+                Err(error) if self.exists && is_refusal(&error) => writable(&self.root, &self.path)?,
                 other => return other,
             },
         };
@@ -82,26 +106,24 @@ fn is_refusal(error: &io::Error) -> bool {
 /// A file that is removed with the value, unless it got its name.
 #[derive(Debug)]
 struct Temporary {
-    parent: Dir,
-    name: PathBuf,
-    file: File,
+    root: Arc<Dir>,
+    path: PathBuf,
     named: bool,
 }
 
 impl Temporary {
-    /// Creates one; `private` until the mode of the old file is known to fit.
-    fn create(parent: &Dir, private: bool) -> io::Result<Self> {
+    /// Creates one beside `target`; `private` until the mode it is to have is known to fit.
+    fn create(root: &Arc<Dir>, target: &Path, private: bool) -> io::Result<(Self, File)> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         if private {
             readable_by_owner_alone(&mut options);
         }
-        let parent = parent.try_clone()?;
         let mut attempts = 0;
         loop {
-            let name = format!(".toolnexus-{:016x}.tmp", getrandom::u64().map_err(io::Error::other)?);
-            match parent.open_with(&name, &options) {
-                Ok(file) => return Ok(Temporary { parent, name: name.into(), file, named: false }),
+            let path = temporary_name(target)?;
+            match root.open_with(&path, &options) {
+                Ok(file) => return Ok((Temporary { root: Arc::clone(root), path, named: false }, file)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => {
                     attempts += 1;
                 }
@@ -110,30 +132,50 @@ impl Temporary {
         }
     }
 
-    fn rename(mut self, name: &Path) -> io::Result<()> {
-        self.parent.rename(&self.name, &self.parent, name)?;
+    fn rename(mut self, target: &Path) -> io::Result<()> {
+        self.root.rename(&self.path, &self.root, target)?;
         self.named = true;
         Ok(())
+    }
+
+    /// Gives the file a second name, which must not be taken, and drops the first.
+    fn link(self, target: &Path) -> io::Result<()> {
+        match self.root.hard_link(&self.path, &self.root, target) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                // Some file systems have no links. What is left to do there has a gap.
+                match self.root.symlink_metadata(target) {
+                    Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                    Err(_) => self.rename(target),
+                }
+            }
+            other => other,
+        }
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.named {
-            let _ = self.parent.remove_file(&self.name);
+            let _ = self.root.remove_file(&self.path);
         }
     }
 }
 
+/// A name beside `target` that nobody can guess.
+pub(super) fn temporary_name(target: &Path) -> io::Result<PathBuf> {
+    let random = getrandom::u64().map_err(io::Error::other)?;
+    Ok(target.with_file_name(format!(".toolnexus-{random:016x}.tmp")))
+}
+
 /// Opens the target itself, as it is. For reading too where that is allowed: the old content is
 /// then put back after a failure.
-fn writable(parent: &Dir, name: &Path) -> io::Result<File> {
+fn writable(root: &Dir, path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     without_waiting(&mut options);
-    let file = match parent.open_with(name, &options) {
+    let file = match root.open_with(path, &options) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            parent.open_with(name, options.read(false))?
+            root.open_with(path, options.read(false))?
         }
         other => other?,
     };
@@ -154,6 +196,22 @@ fn fill(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.rewind()?;
     file.write_all(content)?;
     file.set_len(content.len() as u64)
+}
+
+#[cfg(unix)]
+fn check_writable(root: &Dir, path: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, AtFlags, accessat};
+
+    // Asked of the directory itself: on the way there the call would follow links.
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let opened = if parent.as_os_str().is_empty() { None } else { Some(root.open_dir(parent)?) };
+    Ok(accessat(opened.as_ref().unwrap_or(root), name, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
+/// Where there is no such leave, the rename itself is refused.
+#[cfg(not(unix))]
+fn check_writable(_root: &Dir, _path: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -205,7 +263,8 @@ fn take_over(old: &Metadata, new: &File) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 
