@@ -14,7 +14,7 @@ mod processes;
 use std::time::{Duration, Instant};
 
 use common::{Place, call, facts, limited, tool, wait_until};
-use processes::{alive, assert_gone, read_pid, reaped, started};
+use processes::{alive, appears, assert_gone, read_pid, reaped, started};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{ToolContext, ToolResult};
@@ -97,7 +97,7 @@ async fn the_longest_grace_is_no_failure() {
     assert!(!alive(read_pid(&place.path().join("pid"))));
 }
 
-// BUILTIN-35, BUILTIN-19
+// BUILTIN-35, BUILTIN-19, BUILTIN-36
 #[tokio::test]
 async fn a_cancelled_command_is_ended_and_its_output_kept() {
     let place = Place::new();
@@ -113,6 +113,7 @@ async fn a_cancelled_command_is_ended_and_its_output_kept() {
     assert_eq!(failed(&result), "bash: command cancelled\nso far\n");
     assert_eq!(facts(&result), json!({"timedOut": false, "killedTree": true, "shell": "sh -c"}));
     assert!(!alive(group));
+    assert!(reaped(group));
 }
 
 // BUILTIN-37
@@ -191,10 +192,12 @@ async fn what_outlives_the_shell_is_ended() {
 }
 
 // BUILTIN-38: what a child says soon after the shell has ended is still heard
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn late_output_is_read_to_its_end() {
-    let command = "(while kill -0 $$ 2>/dev/null; do :; done; echo late) & echo first";
-    let result = Place::new().call("bash", json!({"command": command})).await;
+    let place = Place::new();
+    // The clock stands still until the child has spoken.
+    let command = "(while kill -0 $$ 2>/dev/null; do :; done; echo late; touch said) & echo first";
+    let (result, ()) = tokio::join!(place.call("bash", json!({"command": command})), appears(&place, "said"));
     assert_eq!(result.output, "first\nlate\n");
 }
 

@@ -173,6 +173,20 @@ async fn output_without_a_newline_is_kept_as_it_is() {
     assert_eq!(facts(&result), json!({"exitCode": 0, "shell": "sh -c"}));
 }
 
+// BUILTIN-99, BUILTIN-100: without a word from the host
+#[tokio::test]
+async fn the_default_limits_hold() {
+    let place = Place::new();
+    let result = bash(&place, "head -c 70000000 /dev/zero | tr '\\0' x").await;
+    let file = facts(&result)["outputFile"].as_str().unwrap().to_owned();
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 64 << 20);
+    std::fs::remove_file(&file).unwrap();
+    let half = "x".repeat(512 * 1024);
+    let omitted = 70_000_000 - (1 << 20);
+    let cut = format!("\n[… {omitted} bytes omitted; first 67108864 bytes of output in {file}]\n");
+    assert!(result.output == format!("{half}{cut}{half}"), "{}", result.output.len());
+}
+
 // BUILTIN-38: a daemon, which left group and session and has no parent, is out of reach
 #[tokio::test]
 async fn a_daemon_does_not_hold_the_call() {

@@ -163,6 +163,16 @@ fn a_file_of_another_in_a_sticky_directory_is_written_in_place() {
     });
 }
 
+// BUILTIN-54: neither can there be a temporary file where all files are the kernel's
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_the_kernel_is_written_in_place() {
+    let place = Place::new();
+    let wrote = write(place.path(), "/proc/self/comm", "renamed");
+    assert_eq!(wrote.output, "Wrote 7 bytes to /proc/self/comm");
+    assert_eq!(run(place.path(), "read", json!({"path": "/proc/self/comm"})).output, "renamed\n");
+}
+
 // BUILTIN-49, BUILTIN-45, BUILTIN-52: what the system refuses is refused, and a file closed to
 // writing stays closed though a rename could replace it
 #[test]
@@ -259,6 +269,63 @@ fn a_file_that_changes_hands_is_not_opened() {
         let now = fs::metadata(base.join("f")).unwrap();
         assert_eq!((now.uid(), now.gid(), now.mode() & 0o7777), (NOBODY, NOBODY, 0o722));
     });
+}
+
+#[cfg(target_os = "linux")]
+mod extended {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+    use super::*;
+
+    /// The value of an attribute, or why there is none.
+    fn attribute(file: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {
+        let mut value = vec![0; 100];
+        let used = getxattr(file, name, &mut value)?;
+        value.truncate(used);
+        Ok(value)
+    }
+
+    // BUILTIN-54: what else belongs to the file goes along
+    #[test]
+    fn extended_attributes_are_kept() {
+        let place = Place::new();
+        place.write("f", "old");
+        let file = place.path().join("f");
+        if let Err(error) = setxattr(&file, "user.toolnexus", b"mine", XattrFlags::empty()) {
+            eprintln!("skipped: no extended attributes here: {error}");
+            return;
+        }
+        setxattr(&file, "user.empty", b"", XattrFlags::empty()).unwrap();
+        assert_eq!(edit(place.path(), "f", "old", "new").output, "Edited f (1 replacement)");
+        assert_eq!(attribute(&file, "user.toolnexus").unwrap(), b"mine");
+        assert_eq!(attribute(&file, "user.empty").unwrap(), b"");
+    }
+
+    // BUILTIN-54: the access list too; without it the mode would say something else
+    #[test]
+    fn an_access_list_is_kept() {
+        /// Version 2, then tag, permissions and id of each entry: the owner may read and write,
+        /// user 1234 may read, the group nothing, the mask is to read, others nothing.
+        const LIST: [(u16, u16, u32); 5] =
+            [(1, 6, u32::MAX), (2, 4, 1234), (4, 0, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in LIST {
+            list.extend(tag.to_le_bytes());
+            list.extend(permissions.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        let place = Place::new();
+        place.write("f", "old");
+        let file = place.path().join("f");
+        if let Err(error) = setxattr(&file, "system.posix_acl_access", &list, XattrFlags::empty()) {
+            eprintln!("skipped: no access lists here: {error}");
+            return;
+        }
+        assert_eq!(mode(&file), 0o640, "the mask");
+        assert_eq!(write(place.path(), "f", "new").output, "Wrote 3 bytes to f");
+        assert_eq!(attribute(&file, "system.posix_acl_access").unwrap(), list);
+        assert_eq!(mode(&file), 0o640);
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -328,7 +328,7 @@ mod tests {
     fn huge_changes_have_right_diffs() {
         let start = Instant::now();
         let tangled = |lines: usize, by: usize| -> String {
-            (0..lines).map(|n| if n * by % 7919 % 2 == 0 { "a\n" } else { "b\n" }).collect()
+            (0..lines).map(|n| if (n * by % 7919).is_multiple_of(2) { "a\n" } else { "b\n" }).collect()
         };
         for (lines, most) in [(3_000, 3_000), (15_000, 15_000), (60_000, 60_000)] {
             let (old, new) = (tangled(lines, 31), tangled(lines, 57));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cap_std::fs::{Dir, OpenOptions};
 
 use super::aside::Aside;
+use super::attributes::Attributes;
 use super::prepared::Prepared;
 use super::roots::Roots;
 
@@ -61,7 +62,9 @@ impl Place {
         outside: String,
         roots: &mut Roots,
     ) -> Result<Self, String> {
-        let root = roots.open(base).map_err(|error| error.to_string())?;
+        let root = roots
+            .open(base)
+            .map_err(|error| format!("baseDir {} cannot be opened: {error}", base.display()))?;
         let relative = real.strip_prefix(base).map_err(|_| outside.clone())?.to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: Some(outside) })
     }
@@ -188,12 +191,14 @@ impl Place {
     /// Puts `content` there as a whole: the file has the old content or the new one at every
     /// moment, and the old one after a failure.
     ///
-    /// The new content is a new file of the same mode and, where that is allowed, the same owner
-    /// and group, renamed to the old name: other names of the old file (hard links) keep the old
-    /// content, and access lists and extended attributes are not taken over. Where the directory
-    /// allows no such thing and the file can be written, it is written in place. Nothing is
-    /// forced to the disk: this is whole to other programs, not across a loss of power. A new
-    /// file has the mode that the process gives new files.
+    /// The new content is a new file of the same mode and, where that is allowed, the same owner,
+    /// group, access list and extended attributes, renamed to the old name: other names of the
+    /// old file (hard links) keep the old content. Where the directory allows no such thing, the
+    /// file is written in place. A file that cannot be written is not replaced either. A new file
+    /// has the mode that the process gives new files.
+    ///
+    /// Nothing is forced to the disk: this is whole to other programs, not across a loss of
+    /// power. A process that is killed in the middle may leave a `.toolnexus-*.tmp` behind.
     ///
     /// # Errors
     /// `<path> is a directory`, `<path> is not a regular file`, or the system's reason.
@@ -210,7 +215,7 @@ impl Place {
         self.prepare_like(content, None)
     }
 
-    /// As [`Place::prepare`], for a file that has the mode and the owner of the one at `model`.
+    /// As [`Place::prepare`], for a file that has the attributes of the one at `model`.
     ///
     /// # Errors
     /// As [`Place::replace`].
@@ -221,7 +226,10 @@ impl Place {
     ) -> Result<Prepared<'content>, String> {
         self.file_bytes()?;
         let model = match model {
-            Some(model) => model.root.symlink_metadata(&model.relative).map(Some),
+            Some(model) => {
+                let found = model.root.symlink_metadata(&model.relative);
+                found.map(|found| Some(Attributes::new(&model.root, &model.relative, found)))
+            }
             None => Ok(None),
         };
         let prepared = model.and_then(|model| Prepared::new(&self.root, &self.relative, content, model));
@@ -247,13 +255,18 @@ impl Place {
         self.root.remove_file(&self.relative).map_err(|error| self.reason(&error))
     }
 
-    /// Takes the file away, in a manner that can be undone.
+    /// Takes the file, or the link, away in a manner that can be undone.
     ///
     /// # Errors
     /// As [`Place::remove`].
     pub(crate) fn set_aside(&self) -> Result<Aside, String> {
-        if self.file_bytes()?.is_none() {
-            return Err(self.not_found());
+        let is_link = || self.root.symlink_metadata(&self.relative).is_ok_and(|found| found.is_symlink());
+        match self.kind()? {
+            Kind::File { .. } => {}
+            Kind::Other if is_link() => {}
+            Kind::Missing => return Err(self.not_found()),
+            Kind::Directory => return Err(self.is_directory()),
+            Kind::Other => return Err(self.is_special()),
         }
         Aside::new(&self.root, &self.relative).map_err(|error| self.reason(&error))
     }
@@ -402,14 +415,8 @@ mod tests {
             let place = paths(base.path(), confined).place("dir/f").unwrap();
             let file = base.path().join("dir/f");
             fs::remove_file(&file).unwrap();
-            rustix::fs::mknodat(
-                rustix::fs::CWD,
-                &file,
-                rustix::fs::FileType::Fifo,
-                rustix::fs::Mode::RUSR,
-                0,
-            )
-            .unwrap();
+            let made = std::process::Command::new("mkfifo").arg(&file).status();
+            assert!(made.unwrap().success());
             let refused = "dir/f is not a regular file";
             assert_eq!(place.kind(), Ok(Kind::Other));
             assert_eq!(place.read().unwrap_err(), refused);
