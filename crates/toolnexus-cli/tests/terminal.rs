@@ -222,6 +222,26 @@ async fn a_server_that_asks_is_answered_at_the_terminal() {
     }
 }
 
+// What a tool asks is asked at the terminal, and the tool goes on with the answer
+#[tokio::test]
+async fn a_tool_that_asks_is_answered_at_the_terminal() {
+    let place = Place::new().env("TERM", "xterm");
+    let asked = r#"{"questions": [{"question": "Ship it?"}]}"#;
+    for (typed, told, exit) in [
+        ("on Monday\n", r#"{"output":"on Monday"}"#, 0),
+        ("\n", "declined/expired: Ship it?", 1),
+        ("\u{4}", "declined/expired: Ship it?", 1),
+    ] {
+        let mut terminal = Terminal::run(&place, &["tools", "call", "question", asked]);
+        shown(&terminal, "? Ship it?\r\n  your answer (empty to decline): ").await;
+        terminal.screen.write_all(typed.as_bytes()).unwrap();
+        let (seen, code) = terminal.end(&place).await;
+        assert_eq!(code, exit, "{seen}");
+        let plain = console::strip_ansi_codes(&seen).into_owned();
+        assert!(plain.contains(told), "{plain:?}");
+    }
+}
+
 // A person signs in where the terminal says, and not again the next time
 #[tokio::test]
 async fn a_server_that_wants_a_sign_in_says_where() {
