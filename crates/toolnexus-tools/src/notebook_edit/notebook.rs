@@ -136,18 +136,18 @@ impl<'a> Notebook<'a> {
     /// # Errors
     /// [`Refused::TooLarge`].
     pub(super) fn text(&self) -> Result<String, Refused> {
-        let mut plain = String::new();
-        let write_cells = |out: &mut String| {
-            out.push('[');
-            for (at, cell) in self.cells.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                cell.write_with(out, None);
+        let mut cells = String::from("[");
+        for (at, cell) in self.cells.iter().enumerate() {
+            if at > 0 {
+                cells.push(',');
             }
-            out.push(']');
-        };
-        self.members.write_with(&mut plain, Some(("cells", &write_cells)));
+            cell.write(&mut cells);
+        }
+        cells.push(']');
+        let mut members = self.members.clone();
+        members.set("cells", cells);
+        let mut plain = String::new();
+        members.write(&mut plain);
         let limit = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
         let mut text = indented(&plain, self.newline, limit).ok_or(Refused::TooLarge)?;
         if self.byte_order_mark {
