@@ -133,6 +133,10 @@ struct Stuck {
 /// Components are followed one by one, as opening the path would. A link to nowhere is followed
 /// too: writing through it would create its target.
 fn canonical(path: &Path) -> Result<PathBuf, Stuck> {
+    // Of what is there as a whole the system knows best, and in one call.
+    if let Ok(real) = fs::canonicalize(path) {
+        return Ok(real);
+    }
     let mut rest: VecDeque<OsString> = VecDeque::new();
     let mut real = PathBuf::new();
     let absolute = std::path::absolute(path).map_err(|error| Stuck { at: path.to_path_buf(), error })?;
@@ -176,5 +180,81 @@ fn push_front(rest: &mut VecDeque<OsString>, path: &Path, real: &mut PathBuf) {
     }
     for name in names.into_iter().rev() {
         rest.push_front(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // BUILTIN-29
+    #[cfg(windows)]
+    #[test]
+    fn a_device_is_refused_where_it_would_be_one() {
+        let base = tempfile::tempdir().unwrap();
+        let paths = Paths { base_dir: Some(base.path().to_path_buf()), confined: true };
+        let base = base.path().display();
+        let refused = format!("nul.txt names a reserved device, which is not a file inside {base}");
+        assert_eq!(paths.place("nul.txt").unwrap_err(), refused);
+        assert_eq!(paths.resolve("nul.txt").unwrap_err(), refused);
+    }
+
+    #[cfg(unix)]
+    mod links {
+        use std::os::unix::fs::symlink;
+
+        use proptest::prelude::*;
+
+        use super::*;
+
+        // BUILTIN-24, BUILTIN-27, BUILTIN-28: a path is where the system says it is, and one that
+        // does not exist is where writing to it would make it
+        #[test]
+        fn a_place_is_where_the_system_says() {
+            let outer = tempfile::tempdir().unwrap();
+            let outer = outer.path().canonicalize().unwrap();
+            let base = outer.join("base");
+            fs::create_dir_all(base.join("a/b")).unwrap();
+            fs::create_dir_all(outer.join("other/a")).unwrap();
+            for file in ["base/f", "base/a/f", "base/a/b/f", "other/f"] {
+                fs::write(outer.join(file), file).unwrap();
+            }
+            symlink("..", base.join("a/b/up")).unwrap();
+            symlink("../..", base.join("a/up")).unwrap();
+            symlink(outer.join("other"), base.join("out")).unwrap();
+            symlink(base.join("a/b"), base.join("in")).unwrap();
+            symlink("self", base.join("self")).unwrap();
+            symlink("a/new", base.join("nowhere")).unwrap();
+            let name = prop::sample::select(vec![
+                "a", "b", "f", ".", "..", "up", "out", "in", "self", "new", "", "nowhere",
+            ]);
+            let free = Paths { base_dir: Some(base.clone()), confined: false };
+            let confined = Paths { base_dir: Some(base.clone()), confined: true };
+            proptest!(ProptestConfig::with_cases(256), |(names in prop::collection::vec(name, 1..7))| {
+                let path = names.join("/");
+                let path = path.trim_start_matches('/');
+                let outside = format!("{path} resolves outside baseDir {}", base.display());
+                let (free, held) = (free.place(path), confined.place(path));
+                match (fs::canonicalize(base.join(path)), &free) {
+                    (Ok(real), Ok(place)) => prop_assert_eq!(place.real(), &real),
+                    (Ok(_), Err(error)) => prop_assert!(false, "{}", error),
+                    (Err(_), _) => {}
+                }
+                match (free, held) {
+                    (Ok(free), Ok(held)) => {
+                        prop_assert_eq!(free.real(), held.real());
+                        prop_assert!(held.real().starts_with(&base));
+                        prop_assert_eq!(free.kind(), held.kind());
+                        prop_assert_eq!(free.read(), held.read());
+                    }
+                    (Ok(free), Err(error)) => {
+                        prop_assert_eq!(error, outside);
+                        prop_assert!(!free.real().starts_with(&base));
+                    }
+                    // A circle of links.
+                    (Err(free), held) => prop_assert_eq!(held.unwrap_err(), free),
+                }
+            });
+        }
     }
 }

@@ -61,3 +61,44 @@ fn old_text(place: &Place, bytes: u64) -> Option<String> {
     }
     String::from_utf8(place.read().ok()?).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures::FutureExt as _;
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::config::BuiltinsConfig;
+
+    // BUILTIN-20: a call that is dropped holds its file until its work is done
+    #[test]
+    fn a_dropped_call_keeps_its_lock_until_it_has_written() {
+        let base = tempfile::tempdir().unwrap();
+        let config = BuiltinsConfig { base_dir: Some(base.path().to_path_buf()), ..Default::default() };
+        let (paths, locks) = (Arc::new(Paths::of(&config)), Arc::new(FileLocks::default()));
+        let write = tool(&paths, &locks);
+        let real = paths.place("f").unwrap().real().to_path_buf();
+        // One thread does the file work, one job after the other.
+        let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let mut call = Box::pin(write.execute(json!({"path": "f", "content": "written"})));
+            assert!(futures::poll!(&mut call).is_pending(), "the path is looked at");
+            let (release, held) = mpsc::channel::<()>();
+            let blocker = tokio::task::spawn_blocking(move || held.recv());
+            let is_free = || locks.lock([real.clone()]).now_or_never().is_some();
+            while is_free() {
+                assert!(futures::poll!(&mut call).is_pending());
+                tokio::task::yield_now().await;
+            }
+            drop(call);
+            assert!(!is_free(), "the work still waits for the thread");
+            assert!(!base.path().join("f").exists());
+            release.send(()).unwrap();
+            drop(locks.lock([real.clone()]).await);
+            assert_eq!(std::fs::read_to_string(base.path().join("f")).unwrap(), "written");
+            assert!(blocker.await.unwrap().is_ok());
+        });
+    }
+}

@@ -37,6 +37,14 @@ async fn relative_paths_start_at_the_base() {
     );
     let bash = call(&place.config(), "bash", json!({"command": "cat f.txt", "workdir": "a"})).await;
     assert_eq!(bash.output, "mine");
+    let edit = json!({"path": "a/f.txt", "oldString": "mine", "newString": "still mine"});
+    assert!(!call(&place.config(), "edit", edit).await.is_error);
+    let write = json!({"path": "a/g.txt", "content": "new"});
+    assert!(!call(&place.config(), "write", write).await.is_error);
+    assert_eq!((place.text("a/f.txt").as_str(), place.text("a/g.txt").as_str()), ("still mine", "new"));
+    let write = json!({"path": other.at("g.txt"), "content": "absolute"});
+    assert!(!call(&place.config(), "write", write).await.is_error);
+    assert_eq!(other.text("g.txt"), "absolute");
 }
 
 // BUILTIN-24
@@ -83,6 +91,10 @@ async fn every_path_argument_is_held_back() {
     let config = place.confined();
     let glob = call(&config, "glob", json!({"pattern": "*", "path": ".."})).await;
     assert_eq!(glob, outside(&place, "glob", ".."));
+    let write = call(&config, "write", json!({"path": "../x", "content": ""})).await;
+    assert_eq!(write, outside(&place, "write", "../x"));
+    let edit = call(&config, "edit", json!({"path": "/x", "oldString": "a", "newString": "b"})).await;
+    assert_eq!(edit, outside(&place, "edit", "/x"));
     let bash = call(&config, "bash", json!({"command": "pwd", "workdir": "/"})).await;
     assert_eq!(bash.output, outside(&place, "bash", "/").output);
     let inside = call(&config, "bash", json!({"command": "echo here"})).await;
@@ -96,6 +108,8 @@ async fn confinement_needs_a_base() {
         let config = BuiltinsConfig { confine_to_base_dir: true, base_dir, ..Default::default() };
         for (tool, arguments) in [
             ("read", json!({"path": "x"})),
+            ("write", json!({"path": "x", "content": ""})),
+            ("edit", json!({"path": "x", "oldString": "a", "newString": "b"})),
             ("glob", json!({"pattern": "*"})),
             ("bash", json!({"command": "true"})),
         ] {
@@ -135,6 +149,18 @@ async fn a_file_that_is_not_there_yet_is_inside() {
     let place = Place::new();
     let result = read(&place.confined(), "new/dir/f.txt").await;
     assert_eq!(result, ToolResult::failure("read: file not found: new/dir/f.txt"));
+}
+
+// BUILTIN-27: a base that is not there holds nothing, and is not made
+#[tokio::test]
+async fn a_base_that_is_missing_is_named() {
+    let place = Place::new();
+    let base = place.path().canonicalize().unwrap().join("missing");
+    let config =
+        BuiltinsConfig { base_dir: Some(base.clone()), confine_to_base_dir: true, ..Default::default() };
+    let write = call(&config, "write", json!({"path": "x", "content": ""})).await;
+    assert!(write.is_error && write.output.starts_with(&format!("write: baseDir {}: ", base.display())));
+    assert!(!base.exists());
 }
 
 #[cfg(unix)]

@@ -231,6 +231,19 @@ mod unix {
         }
     }
 
+    // BUILTIN-41, BUILTIN-48: some files say that they are empty
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_file_that_says_it_is_empty_is_read_all_the_same() {
+        let place = Place::new();
+        let status = place.call("read", json!({"path": "/proc/self/status"})).await;
+        assert!(status.output.contains(&format!("\nPid:\t{}\n", std::process::id())), "{}", status.output);
+        let limits = BuiltinLimits { read_bytes: 16, ..Default::default() };
+        let config = BuiltinsConfig { limits, ..place.config() };
+        let limited = call(&config, "read", json!({"path": "/proc/self/status"})).await;
+        assert!(limited.is_error && limited.output.ends_with("over the limit of 16; use offset and limit"));
+    }
+
     // BUILTIN-105: links are resolved
     #[tokio::test]
     async fn a_link_to_a_file_is_that_file() {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::iter;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -15,11 +16,11 @@ const CONTEXT: usize = 3;
 /// Bytes at which the text of a diff ends.
 const MOST_DIFF_BYTES: usize = 64 * 1024;
 
-/// Changed lines, on both sides together, up to which the shortest diff is found however long
-/// that takes: at most some ten million steps.
+/// Lines that might stay, on both sides together, up to which the shortest diff is found however
+/// long that takes: at most some ten million steps.
 const SURELY_FAST: usize = 4000;
 
-/// Changed lines beyond which no short diff is looked for.
+/// Such lines beyond which no short diff is looked for.
 const TOO_MANY: usize = 40_000;
 
 /// How long the shortest diff is looked for in between. What is found by then is a right diff,
@@ -167,8 +168,34 @@ fn lines(version: Version<'_>) -> Vec<&str> {
     }
 }
 
-/// How to make `new` of `old`.
+/// How to make `new` of `old`: what is between the lines that stay goes and comes.
 fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let mut operations = Vec::new();
+    let (mut old_at, mut new_at) = (0, 0);
+    for (old_index, new_index, len) in unchanged(old, new) {
+        operations.extend(change(old_at..old_index, new_at..new_index));
+        match operations.last_mut() {
+            Some(DiffOp::Equal { len: before, .. }) => *before += len,
+            _ => operations.push(DiffOp::Equal { old_index, new_index, len }),
+        }
+        (old_at, new_at) = (old_index + len, new_index + len);
+    }
+    operations.extend(change(old_at..old.len(), new_at..new.len()));
+    operations
+}
+
+fn change(old: Range<usize>, new: Range<usize>) -> Option<DiffOp> {
+    let (old_index, old_len, new_index, new_len) = (old.start, old.len(), new.start, new.len());
+    match (old_len, new_len) {
+        (0, 0) => None,
+        (_, 0) => Some(DiffOp::Delete { old_index, old_len, new_index }),
+        (0, _) => Some(DiffOp::Insert { old_index, new_index, new_len }),
+        _ => Some(DiffOp::Replace { old_index, old_len, new_index, new_len }),
+    }
+}
+
+/// The runs of lines that stay: where they start in `old` and in `new`, and how many they are.
+fn unchanged(old: &[&str], new: &[&str]) -> Vec<(usize, usize, usize)> {
     let shorter = old.len().min(new.len());
     let before = iter::zip(old, new).take_while(|(old, new)| old == new).count();
     let after = iter::zip(old.iter().rev(), new.iter().rev())
@@ -177,59 +204,173 @@ fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
         .count();
     let old_middle = old.get(before..old.len() - after).unwrap_or_default();
     let new_middle = new.get(before..new.len() - after).unwrap_or_default();
-    let changed = old_middle.len() + new_middle.len();
-    let deadline = (changed > SURELY_FAST).then(|| Instant::now() + PATIENCE);
+    let (old_lines, new_lines) = on_both_sides(old_middle, new_middle);
+    let numbers = |lines: &[Line]| lines.iter().map(|line| line.number).collect::<Vec<_>>();
 
-    let mut operations = Vec::new();
-    if before > 0 {
-        operations.push(DiffOp::Equal { old_index: 0, new_index: 0, len: before });
+    let mut runs = vec![(0, 0, before)];
+    let candidates = old_lines.len() + new_lines.len();
+    if candidates <= TOO_MANY {
+        let deadline = (candidates > SURELY_FAST).then(|| Instant::now() + PATIENCE);
+        let (old, new) = (numbers(&old_lines), numbers(&new_lines));
+        let found = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline);
+        for equal in found.iter().filter(|operation| operation.tag() == DiffTag::Equal) {
+            let old = old_lines.get(equal.old_range()).unwrap_or_default();
+            let new = new_lines.get(equal.new_range()).unwrap_or_default();
+            runs.extend(iter::zip(old, new).map(|(old, new)| (before + old.at, before + new.at, 1)));
+        }
     }
-    if changed > TOO_MANY {
-        operations.push(DiffOp::Replace {
-            old_index: before,
-            old_len: old_middle.len(),
-            new_index: before,
-            new_len: new_middle.len(),
-        });
-    } else {
-        let (old_numbers, new_numbers) = numbered(old_middle, new_middle);
-        let middle = capture_diff_slices_deadline(Algorithm::Myers, &old_numbers, &new_numbers, deadline);
-        operations.extend(middle.into_iter().map(|operation| shifted(operation, before)));
-    }
-    if after > 0 {
-        operations.push(DiffOp::Equal {
-            old_index: old.len() - after,
-            new_index: new.len() - after,
-            len: after,
-        });
-    }
-    operations
+    runs.push((old.len() - after, new.len() - after, after));
+    runs.retain(|(_, _, len)| *len > 0);
+    runs
 }
 
-/// Lines as numbers, equal ones as equal numbers: comparing them costs the same however long the
-/// lines are.
-fn numbered<'a>(old: &[&'a str], new: &[&'a str]) -> (Vec<usize>, Vec<usize>) {
-    let mut known: HashMap<&'a str, usize> = HashMap::new();
-    let mut number = |line: &&'a str| {
+/// A line as its place and a number; equal lines have equal numbers, which compare in no time.
+struct Line {
+    at: usize,
+    number: usize,
+}
+
+/// The lines that are on the other side too, wherever. No other can stay, and a file of which
+/// all is new has none.
+fn on_both_sides(old: &[&str], new: &[&str]) -> (Vec<Line>, Vec<Line>) {
+    let mut known: HashMap<&str, (usize, bool)> = HashMap::new();
+    for line in old {
         let next = known.len();
-        *known.entry(line).or_insert(next)
+        known.entry(line).or_insert((next, false));
+    }
+    let mut line = |at, text: &&str| {
+        let (number, in_new) = known.get_mut(*text)?;
+        *in_new = true;
+        Some(Line { at, number: *number })
     };
-    (old.iter().map(&mut number).collect(), new.iter().map(&mut number).collect())
+    let new_lines = new.iter().enumerate().filter_map(|(at, text)| line(at, text)).collect();
+    let old_lines = old.iter().enumerate().filter_map(|(at, text)| {
+        let (number, in_new) = known.get(text)?;
+        in_new.then_some(Line { at, number: *number })
+    });
+    (old_lines.collect(), new_lines)
 }
 
-fn shifted(operation: DiffOp, by: usize) -> DiffOp {
-    match operation {
-        DiffOp::Equal { old_index, new_index, len } => {
-            DiffOp::Equal { old_index: old_index + by, new_index: new_index + by, len }
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn facts(changes: &[Change<'_>]) -> (String, u64, u64) {
+        let mut metadata = Map::new();
+        add_diff(&mut metadata, changes);
+        let number = |key: &str| metadata[key].as_u64().unwrap();
+        (metadata["diff"].as_str().unwrap().to_owned(), number("additions"), number("deletions"))
+    }
+
+    fn text<'a>(path: &'a str, before: &'a str, after: &'a str) -> Change<'a> {
+        Change::at(path, Version::Text(before), Version::Text(after))
+    }
+
+    /// What a patch program makes of `old` by a diff of one file.
+    fn applied(old: &str, diff: &str) -> String {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let (mut at, mut new) = (0, String::new());
+        let mut last = ' ';
+        for line in diff.split_inclusive('\n').skip(2) {
+            let (sign, rest) = line.split_at(1);
+            match sign {
+                "@" => {
+                    let range = rest.split(' ').nth(1).unwrap().trim_start_matches('-');
+                    let (start, len) = range.split_once(',').unwrap_or((range, "1"));
+                    let start: usize = start.parse().unwrap();
+                    let start = if len == "0" { start } else { start - 1 };
+                    old[at..start].iter().for_each(|line| new.push_str(line));
+                    at = start;
+                }
+                "\\" if last != '-' => assert_eq!(new.pop(), Some('\n')),
+                "\\" => {}
+                "+" => new.push_str(rest),
+                _ => {
+                    assert_eq!(old[at].trim_end_matches('\n'), rest.trim_end_matches('\n'));
+                    at += 1;
+                    if sign == " " {
+                        new.push_str(rest);
+                    }
+                }
+            }
+            last = sign.chars().next().unwrap();
         }
-        DiffOp::Delete { old_index, old_len, new_index } => {
-            DiffOp::Delete { old_index: old_index + by, old_len, new_index: new_index + by }
+        old[at..].iter().for_each(|line| new.push_str(line));
+        new
+    }
+
+    // D19
+    #[test]
+    fn changes_far_apart_are_hunks_of_their_own() {
+        let old: String = (1..=20).map(|n| format!("{n}\n")).collect();
+        let new = old.replace("2\n3\n", "2\nthree\n").replace("18\n", "");
+        let (diff, additions, deletions) = facts(&[text("f", &old, &new)]);
+        let expected = "--- a/f\n+++ b/f\n@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n 5\n 6\n\
+                        @@ -15,6 +15,5 @@\n 15\n 16\n 17\n-18\n 19\n 20\n";
+        assert_eq!((diff.as_str(), additions, deletions), (expected, 1, 2));
+    }
+
+    // D19: of several files, moves and deletions
+    #[test]
+    fn several_files_follow_each_other() {
+        let moved = Change { old_path: "b", new_path: "c", ..text("", "1\n", "1\n") };
+        let deleted = Change::at("d", Version::Text("x"), Version::Absent);
+        let (diff, additions, deletions) = facts(&[text("a", "1\n", "2\n"), moved, deleted]);
+        let expected = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n--- a/b\n+++ b/c\n\
+                        --- a/d\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\\ No newline at end of file\n";
+        assert_eq!((diff.as_str(), additions, deletions), (expected, 1, 2));
+    }
+
+    // D19: no time without bound, and no memory; whatever is given up is the shortness
+    #[test]
+    fn huge_changes_have_right_diffs() {
+        let start = Instant::now();
+        let tangled = |lines: usize, by: usize| -> String {
+            (0..lines).map(|n| if (n * by % 7919).is_multiple_of(2) { "a\n" } else { "b\n" }).collect()
+        };
+        for (lines, most) in [(3_000, 3_000), (15_000, 15_000), (60_000, 60_000)] {
+            let (old, new) = (tangled(lines, 31), tangled(lines, 57));
+            let (diff, additions, deletions) = facts(&[text("f", &old, &new)]);
+            assert_eq!(additions, deletions, "as long as before");
+            assert!(additions <= most && additions > 0);
+            assert!(diff.len() < MOST_DIFF_BYTES + 100);
         }
-        DiffOp::Insert { old_index, new_index, new_len } => {
-            DiffOp::Insert { old_index: old_index + by, new_index: new_index + by, new_len }
+        let number = |by: usize| (0..100_000).map(|n| format!("{}\n", n * by)).collect::<String>();
+        let (_, additions, deletions) = facts(&[text("f", &number(2), &number(3))]);
+        assert!(additions == deletions && additions <= 100_000);
+        assert!(start.elapsed() < 60 * PATIENCE, "{:?}", start.elapsed());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        // D19: the diff is right, and the numbers count its lines
+        #[test]
+        fn a_diff_makes_the_new_text_of_the_old(old in "([ab -]{0,2}\r?\n){0,12}[ab]?", new in "([ab +]{0,2}\r?\n){0,12}[ab]?") {
+            let (diff, additions, deletions) = facts(&[text("f", &old, &new)]);
+            prop_assert_eq!(diff.is_empty(), old == new);
+            prop_assert_eq!(&applied(&old, &diff), &new);
+            let count = |sign| diff.split_inclusive('\n').skip(2).filter(|line| line.starts_with(sign)).count() as u64;
+            prop_assert_eq!((count('+'), count('-')), (additions, deletions));
         }
-        DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-            DiffOp::Replace { old_index: old_index + by, old_len, new_index: new_index + by, new_len }
+
+        // D19: what stays is as much as can stay
+        #[test]
+        fn a_diff_is_as_short_as_can_be(old in "([abc]\n){0,9}", new in "([abc]\n){0,9}") {
+            let (old_lines, new_lines): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+            let mut common = vec![vec![0_u64; new_lines.len() + 1]; old_lines.len() + 1];
+            for (i, old) in old_lines.iter().enumerate() {
+                for (j, new) in new_lines.iter().enumerate() {
+                    common[i + 1][j + 1] =
+                        if old == new { common[i][j] + 1 } else { common[i][j + 1].max(common[i + 1][j]) };
+                }
+            }
+            let longest = common[old_lines.len()][new_lines.len()];
+            let (_, additions, deletions) = facts(&[text("f", &old, &new)]);
+            prop_assert_eq!(additions, new_lines.len() as u64 - longest);
+            prop_assert_eq!(deletions, old_lines.len() as u64 - longest);
         }
     }
 }

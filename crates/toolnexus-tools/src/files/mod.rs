@@ -19,6 +19,7 @@
 //! has come to an end.
 
 mod aside;
+mod attributes;
 mod diff;
 mod locks;
 mod nearest;

@@ -201,3 +201,110 @@ impl fmt::Display for Near<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(text: &str, wanted: &str) -> Option<String> {
+        nearest(text, wanted).map(|near| near.to_string())
+    }
+
+    const CODE: &str = "one = first(1)\n\n  two = second(2)\n  three = third(3)\nfour\n";
+
+    // BUILTIN-50
+    #[test]
+    fn nothing_near_is_nothing_said() {
+        for (text, wanted) in [
+            ("alpha\nbeta\nalpha\n", "zzz"),
+            ("", "alpha"),
+            ("alpha", " \n "),
+            ("alpha\nbeta\n", "something else entirely\nand more of it"),
+            ("\n\n\n", "alpha"),
+        ] {
+            assert_eq!(nearest(text, wanted), None, "{text:?} {wanted:?}");
+        }
+    }
+
+    // BUILTIN-50
+    #[test]
+    fn white_space_is_named_as_such() {
+        for (wanted, expected) in [
+            ("two=second(2)", "line 3 differs only in white space:\n  two = second(2)"),
+            (
+                "two = second(2)\nthree",
+                "lines 3-4 differ only in white space:\n  two = second(2)\n  three = third(3)",
+            ),
+            ("two = second( 2)\n", "line 3 differs only in white space:\n  two = second(2)"),
+            (
+                "one = first(1)\n\n\n two",
+                "lines 1-3 differ only in white space:\none = first(1)\n\n  two = second(2)",
+            ),
+        ] {
+            assert_eq!(shown(CODE, wanted).unwrap(), expected);
+        }
+        let breaks = shown("a\nb\n", "a\r\nb\r\n").unwrap();
+        assert_eq!(breaks, "lines 1-2 differ only in white space:\na\nb");
+        let wide = shown("\u{a0}é\u{3000}ü\n", "é ü").unwrap();
+        assert_eq!(wide, "line 1 differs only in white space:\n\u{a0}é\u{3000}ü");
+    }
+
+    // BUILTIN-50
+    #[test]
+    fn the_nearest_window_is_found() {
+        assert_eq!(shown(CODE, "three = thirt(3)").unwrap(), "nearest line 4:\n  three = third(3)");
+        assert_eq!(
+            shown(CODE, "two = second(2)\n# a comment\nthree = third(3)\n").unwrap(),
+            "nearest lines 2-4:\n\n  two = second(2)\n  three = third(3)"
+        );
+        assert_eq!(shown("same(1)\nsame(1)\n", "same(2)").unwrap(), "nearest line 1:\nsame(1)");
+        assert_eq!(shown("function()", "function()\nand\n").unwrap(), "nearest line 1:\nfunction()");
+    }
+
+    // BUILTIN-50, D15
+    #[test]
+    fn what_is_shown_has_an_end() {
+        let long = "é".repeat(10_000);
+        let cut = shown(&format!("{long}\n"), &format!("x{long}")).unwrap();
+        assert!(cut.len() < MOST_SHOWN_BYTES + 100 && cut.ends_with("more bytes]"), "{}", cut.len());
+        let many = "line of text\n".repeat(100);
+        let cut = shown(&many, &many.replace("text\n", "test\n")).unwrap();
+        assert!(cut.starts_with("nearest lines 1-100:") && cut.ends_with("\n[… 60 more lines]"), "{cut}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        // BUILTIN-50: the lines named are the lines shown, and nothing panics
+        #[test]
+        fn the_lines_are_those_of_the_text(text in "([abé \t]{0,6}\r?\n){0,8}[ab]?", wanted in "[abé \t\r\n]{1,20}") {
+            if let Some(near) = nearest(&text, &wanted) {
+                let lines: Vec<&str> = text.lines().skip(near.lines.start).take(near.lines.len()).collect();
+                prop_assert_eq!(lines.len(), near.lines.len());
+                let shown = near.to_string();
+                prop_assert_eq!(shown.split_once('\n').unwrap().1, lines.join("\n"));
+                if near.white_space {
+                    let squeeze = |text: &str| text.split_whitespace().collect::<String>();
+                    prop_assert!(squeeze(&lines.concat()).contains(&squeeze(&wanted)));
+                }
+            }
+        }
+
+        // BUILTIN-50: a window that moves counts as one that is counted anew
+        #[test]
+        fn a_moving_window_counts_right(lines in prop::collection::vec("[ab]{0,5}", 1..8), wanted in "[ab]{0,8}", height in 1..4_usize) {
+            let mut moving = Alike::to(&[&wanted]);
+            for at in 0..lines.len() {
+                moving.enter(&lines[at]);
+                if at >= height {
+                    moving.leave(&lines[at - height]);
+                }
+                let mut anew = Alike::to(&[&wanted]);
+                lines[(at + 1).saturating_sub(height)..=at].iter().for_each(|line| anew.enter(line));
+                prop_assert_eq!((moving.shared, moving.window_total), (anew.shared, anew.window_total));
+            }
+        }
+    }
+}

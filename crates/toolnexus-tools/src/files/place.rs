@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cap_std::fs::{Dir, OpenOptions};
 
 use super::aside::Aside;
+use super::attributes::Attributes;
 use super::prepared::Prepared;
 use super::roots::Roots;
 
@@ -61,9 +62,7 @@ impl Place {
         outside: String,
         roots: &mut Roots,
     ) -> Result<Self, String> {
-        let root = roots
-            .open(base)
-            .map_err(|error| format!("baseDir {} cannot be opened: {error}", base.display()))?;
+        let root = roots.open(base).map_err(|error| format!("baseDir {}: {error}", base.display()))?;
         let relative = real.strip_prefix(base).map_err(|_| outside.clone())?.to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: Some(outside) })
     }
@@ -101,7 +100,7 @@ impl Place {
         };
         let kind = found.file_type();
         if kind.is_file() && self.names_a_directory() {
-            return Err(self.reason(&io::ErrorKind::NotADirectory.into()));
+            return Err(format!("{} is not a directory", self.shown));
         }
         Ok(if kind.is_file() {
             Kind::File { bytes: found.len() }
@@ -190,12 +189,14 @@ impl Place {
     /// Puts `content` there as a whole: the file has the old content or the new one at every
     /// moment, and the old one after a failure.
     ///
-    /// The new content is a new file of the same mode and, where that is allowed, the same owner
-    /// and group, renamed to the old name: other names of the old file (hard links) keep the old
-    /// content, and access lists and extended attributes are not taken over. Where the directory
-    /// allows no such thing and the file can be written, it is written in place. Nothing is
-    /// forced to the disk: this is whole to other programs, not across a loss of power. A new
-    /// file has the mode that the process gives new files.
+    /// The new content is a new file of the same mode and, where that is allowed, the same owner,
+    /// group, access list and extended attributes, renamed to the old name: other names of the
+    /// old file (hard links) keep the old content. Where the directory allows no such thing, the
+    /// file is written in place. A file that cannot be written is not replaced either. A new file
+    /// has the mode that the process gives new files.
+    ///
+    /// Nothing is forced to the disk: this is whole to other programs, not across a loss of
+    /// power. A process that is killed in the middle may leave a `.toolnexus-*.tmp` behind.
     ///
     /// # Errors
     /// `<path> is a directory`, `<path> is not a regular file`, or the system's reason.
@@ -212,7 +213,7 @@ impl Place {
         self.prepare_like(content, None)
     }
 
-    /// As [`Place::prepare`], for a file that has the mode and the owner of the one at `model`.
+    /// As [`Place::prepare`], for a file that has the attributes of the one at `model`.
     ///
     /// # Errors
     /// As [`Place::replace`].
@@ -223,7 +224,10 @@ impl Place {
     ) -> Result<Prepared<'content>, String> {
         self.file_bytes()?;
         let model = match model {
-            Some(model) => model.root.symlink_metadata(&model.relative).map(Some),
+            Some(model) => {
+                let found = model.root.symlink_metadata(&model.relative);
+                found.map(|found| Some(Attributes::new(&model.root, &model.relative, found)))
+            }
             None => Ok(None),
         };
         let prepared = model.and_then(|model| Prepared::new(&self.root, &self.relative, content, model));
@@ -335,3 +339,162 @@ pub(super) fn without_waiting(options: &mut OpenOptions) {
 
 #[cfg(not(unix))]
 pub(super) fn without_waiting(_options: &mut OpenOptions) {}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::config::BuiltinsConfig;
+    use crate::paths::Paths;
+
+    fn paths(base: &Path, confined: bool) -> Paths {
+        Paths::of(&BuiltinsConfig {
+            base_dir: Some(base.to_path_buf()),
+            confine_to_base_dir: confined,
+            ..Default::default()
+        })
+    }
+
+    /// A base with `dir/f` in it, and a directory outside with another `f`.
+    fn base_and_outside() -> (tempfile::TempDir, tempfile::TempDir) {
+        let (base, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(base.path().join("dir")).unwrap();
+        fs::write(base.path().join("dir/f"), "mine").unwrap();
+        fs::write(outside.path().join("f"), "secret").unwrap();
+        (base, outside)
+    }
+
+    /// Puts a link to `target` where `dir` was.
+    fn swap(base: &Path, target: &Path) {
+        fs::rename(base.join("dir"), base.join("away")).unwrap();
+        symlink(target, base.join("dir")).unwrap();
+    }
+
+    // BUILTIN-27, BUILTIN-28: after the look, the way is still held
+    #[test]
+    fn what_is_swapped_for_a_link_leads_nowhere() {
+        let (base, outside) = base_and_outside();
+        let relative = Path::new("..").join(outside.path().file_name().unwrap());
+        for target in [outside.path(), &relative] {
+            for path in ["dir/f", "dir/new", "dir/sub/new"] {
+                let place = paths(base.path(), true).place(path).unwrap();
+                swap(base.path(), target);
+                let refused = format!("{path} resolves outside baseDir {}", base.path().display());
+                assert_eq!(place.kind().unwrap_err(), refused);
+                assert_eq!(place.open().unwrap_err(), refused);
+                assert_eq!(place.read().unwrap_err(), refused);
+                assert_eq!(place.replace(b"theirs").unwrap_err(), refused);
+                assert_eq!(place.remove().unwrap_err(), refused);
+                // What is directly below `dir` has no parents to make; `dir` is there.
+                let made = place.create_parents().map(|_| ());
+                assert_eq!(made, if path == "dir/sub/new" { Err(refused) } else { Ok(()) });
+                fs::remove_file(base.path().join("dir")).unwrap();
+                fs::rename(base.path().join("away"), base.path().join("dir")).unwrap();
+            }
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("f")).unwrap(), "secret");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(base.path().join("dir")).unwrap().count(), 1);
+    }
+
+    // BUILTIN-105: also what is swapped for a FIFO after the look is not waited for
+    #[test]
+    fn a_file_swapped_for_something_else_is_not_taken_for_one() {
+        let (base, outside) = base_and_outside();
+        for confined in [true, false] {
+            let place = paths(base.path(), confined).place("dir/f").unwrap();
+            let file = base.path().join("dir/f");
+            fs::remove_file(&file).unwrap();
+            let made = std::process::Command::new("mkfifo").arg(&file).status();
+            assert!(made.unwrap().success());
+            let refused = "dir/f is not a regular file";
+            assert_eq!(place.kind(), Ok(Kind::Other));
+            assert_eq!(place.read().unwrap_err(), refused);
+            let mut options = OpenOptions::new();
+            options.read(true);
+            assert_eq!(place.open_checked(&options).unwrap_err(), refused, "after the look too");
+            fs::remove_file(&file).unwrap();
+            symlink(outside.path().join("f"), &file).unwrap();
+            assert_eq!(place.read().unwrap_err(), refused);
+            assert_eq!(place.replace(b"x").unwrap_err(), refused);
+            assert_eq!(place.remove().unwrap_err(), refused);
+            fs::remove_file(&file).unwrap();
+            assert_eq!(place.kind(), Ok(Kind::Missing));
+            assert_eq!(place.read().unwrap_err(), "file not found: dir/f");
+            assert_eq!(place.remove().unwrap_err(), "file not found: dir/f");
+            fs::create_dir(&file).unwrap();
+            assert_eq!(place.read().unwrap_err(), "dir/f is a directory");
+            fs::remove_dir(&file).unwrap();
+            fs::write(&file, "mine").unwrap();
+            assert_eq!(place.read().unwrap(), b"mine");
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("f")).unwrap(), "secret");
+    }
+
+    // BUILTIN-54: prepared content that is dropped leaves nothing, also when it cannot be committed
+    #[test]
+    fn what_is_prepared_and_not_committed_leaves_nothing() {
+        let (base, _outside) = base_and_outside();
+        let place = paths(base.path(), true).place("dir/f").unwrap();
+        let dir = base.path().join("dir");
+        let prepared = place.prepare(b"new").unwrap();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "it waits beside the file");
+        drop(prepared);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        let prepared = place.prepare(b"new").unwrap();
+        fs::remove_file(dir.join("f")).unwrap();
+        fs::create_dir(dir.join("f")).unwrap();
+        assert!(place.commit(prepared).is_err());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    }
+
+    // BUILTIN-49: directories that were made go again when asked to, others do not
+    #[test]
+    fn only_directories_that_were_made_are_undone() {
+        let (base, _outside) = base_and_outside();
+        let place = paths(base.path(), true).place("dir/a/b/c/new").unwrap();
+        fs::create_dir(base.path().join("dir/a")).unwrap();
+        let created = place.create_parents().unwrap();
+        assert!(base.path().join("dir/a/b/c").is_dir());
+        created.undo();
+        assert!(base.path().join("dir/a").is_dir() && !base.path().join("dir/a/b").exists());
+        let created = place.create_parents().unwrap();
+        fs::write(base.path().join("dir/a/b/theirs"), "").unwrap();
+        created.undo();
+        assert!(base.path().join("dir/a/b/theirs").exists() && !base.path().join("dir/a/b/c").exists());
+    }
+
+    // D15
+    #[test]
+    fn a_file_too_large_to_change_is_not_read() {
+        let (base, _outside) = base_and_outside();
+        let file = File::create(base.path().join("dir/f")).unwrap();
+        file.set_len(MOST_BYTES + 1).unwrap();
+        let place = paths(base.path(), true).place("dir/f").unwrap();
+        assert_eq!(place.read().unwrap_err(), "dir/f is 268435457 bytes, over the limit of 268435456");
+    }
+
+    // BUILTIN-20: one file has one place, whatever it is called
+    #[test]
+    fn names_of_one_file_are_one_place() {
+        let (base, _outside) = base_and_outside();
+        symlink("dir", base.path().join("link")).unwrap();
+        symlink("dir/new", base.path().join("to-new")).unwrap();
+        let real =
+            |confined, path: &str| paths(base.path(), confined).place(path).unwrap().real().to_path_buf();
+        let file = base.path().canonicalize().unwrap().join("dir/f");
+        let new = file.with_file_name("new");
+        let absolute = base.path().join("dir/f").to_str().unwrap().to_owned();
+        for confined in [true, false] {
+            for path in ["dir/f", "./dir//f", "dir/../dir/f", "link/f", "missing/../dir/f", &absolute] {
+                assert_eq!(real(confined, path), file, "{path}");
+            }
+            for path in ["dir/new", "link/new", "to-new", "link/../dir/new"] {
+                assert_eq!(real(confined, path), new, "{path}");
+            }
+        }
+    }
+}

@@ -14,8 +14,9 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use cap_std::fs::{Dir, File, OpenOptions};
 
+use super::attributes::Attributes;
 use super::place::{MOST_BYTES, without_waiting};
 
 /// How often another name is tried when the temporary file's is taken.
@@ -45,12 +46,12 @@ enum Stage {
 
 impl<'content> Prepared<'content> {
     /// Prepares `content` for the file `path` below `root`, which is a regular file or missing. The
-    /// mode and the owner are those of `model`, else those of the file it replaces.
+    /// attributes are those of `model`, else those of the file it replaces.
     pub(super) fn new(
         root: &Arc<Dir>,
         path: &Path,
         content: &'content [u8],
-        model: Option<Metadata>,
+        model: Option<Attributes>,
     ) -> io::Result<Self> {
         let old = match root.symlink_metadata(path) {
             Ok(old) if old.is_file() => Some(old),
@@ -59,16 +60,20 @@ impl<'content> Prepared<'content> {
             Err(error) => return Err(error),
         };
         let exists = old.is_some();
-        let model = model.or(old);
+        if exists {
+            // A rename needs no leave of the file's own, but a file closed to writing is so on purpose.
+            check_writable(root, path)?;
+        }
+        let model = model.or_else(|| old.map(|old| Attributes::new(root, path, old)));
         let stage = match Temporary::create(root, path, model.is_some()) {
             Ok((temporary, mut file)) => {
                 file.write_all(content)?;
                 if let Some(model) = &model {
-                    take_over(model, &file)?;
+                    model.give(&file)?;
                 }
                 Stage::Beside(temporary)
             }
-            Err(error) if exists && is_refusal(&error) => Stage::Within(writable(root, path)?),
+            Err(error) if exists && has_no_room_beside(&error) => Stage::Within(writable(root, path)?),
             Err(error) => return Err(error),
         };
         let (root, path) = (Arc::clone(root), path.to_path_buf());
@@ -95,6 +100,13 @@ impl<'content> Prepared<'content> {
     }
 }
 
+/// Whether no file can be made in a directory, for other reasons than a full disk: it is not ours
+/// to write, or its file system makes files of itself alone.
+fn has_no_room_beside(error: &io::Error) -> bool {
+    is_refusal(error) || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
+}
+
+/// Whether a rename is not allowed that would be possible.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ResourceBusy)
 }
@@ -195,6 +207,24 @@ fn fill(file: &mut File, content: &[u8]) -> io::Result<()> {
 }
 
 #[cfg(unix)]
+fn check_writable(root: &Dir, path: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, AtFlags, accessat};
+
+    let name = path.file_name().unwrap_or_default();
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => accessat(root.open_dir(parent)?, name, Access::WRITE_OK, AtFlags::empty())?,
+        None => accessat(root, name, Access::WRITE_OK, AtFlags::empty())?,
+    }
+    Ok(())
+}
+
+/// Where there is no such leave, the rename itself is refused.
+#[cfg(not(unix))]
+fn check_writable(_root: &Dir, _path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
 fn readable_by_owner_alone(options: &mut OpenOptions) {
     use cap_std::fs::OpenOptionsExt as _;
     options.mode(0o600);
@@ -202,59 +232,3 @@ fn readable_by_owner_alone(options: &mut OpenOptions) {
 
 #[cfg(not(unix))]
 fn readable_by_owner_alone(_options: &mut OpenOptions) {}
-
-/// Gives `new` the owner, the group and the mode of `old`. Where the system refuses owner or
-/// group, the mode gets narrower rather than opening the file to other people.
-#[cfg(unix)]
-fn take_over(old: &Metadata, new: &File) -> io::Result<()> {
-    use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
-    use rustix::fs::{Gid, Uid, fchown};
-
-    let mut made = new.metadata()?;
-    if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-        let group = Gid::from_raw(old.gid());
-        if fchown(new, Some(Uid::from_raw(old.uid())), Some(group)).is_err() {
-            let _ = fchown(new, None, Some(group));
-        }
-        made = new.metadata()?;
-    }
-    let mode = kept_mode(old.mode(), made.uid() == old.uid(), made.gid() == old.gid());
-    new.set_permissions(Permissions::from_mode(mode))
-}
-
-/// The part of `mode` that can be kept when the owner or the group is another one now.
-#[cfg(unix)]
-fn kept_mode(mode: u32, same_owner: bool, same_group: bool) -> u32 {
-    const RUNS_AS_ANOTHER: u32 = 0o6000;
-    const GROUP: u32 = 0o070;
-    let mut mode = mode & 0o7777;
-    if !(same_owner && same_group) {
-        mode &= !RUNS_AS_ANOTHER;
-    }
-    if !same_group {
-        // The new group was among the others until now.
-        mode &= !GROUP | (mode & 0o007) << 3;
-    }
-    mode
-}
-
-#[cfg(not(unix))]
-fn take_over(old: &Metadata, new: &File) -> io::Result<()> {
-    new.set_permissions(old.permissions())
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    // BUILTIN-54: the mode is kept, and never opened to other people
-    #[test]
-    fn a_mode_is_kept_as_far_as_its_people_are() {
-        assert_eq!(kept_mode(0o100_644, true, true), 0o644);
-        assert_eq!(kept_mode(0o106_755, true, true), 0o6755);
-        assert_eq!(kept_mode(0o106_755, false, true), 0o755);
-        assert_eq!(kept_mode(0o100_664, true, false), 0o644);
-        assert_eq!(kept_mode(0o100_660, true, false), 0o600);
-        assert_eq!(kept_mode(0o100_677, false, false), 0o677);
-    }
-}
