@@ -84,7 +84,7 @@ impl Paths {
     }
 
     /// `path` as it is, put behind the base directory.
-    fn behind_base(&self, path: &str) -> Result<PathBuf, String> {
+    pub(crate) fn behind_base(&self, path: &str) -> Result<PathBuf, String> {
         let base = match &self.base_dir {
             Some(base) => base.clone(),
             None => std::env::current_dir().map_err(|error| error.to_string())?,

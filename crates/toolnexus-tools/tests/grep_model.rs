@@ -5,7 +5,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::{Place, call, facts};
 use proptest::prelude::*;
@@ -173,7 +173,7 @@ fn plant(place: &Place, tree: &Tree) -> Tree {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     // BUILTIN-57, BUILTIN-58, BUILTIN-59, BUILTIN-60, BUILTIN-65, BUILTIN-66, BUILTIN-99
     #[test]
@@ -250,5 +250,54 @@ fn sources_are_searched_like_the_definition_says() {
         let found = runtime.block_on(call(&config, "glob", json!({"pattern": include, "limit": 10_000})));
         assert_eq!(found.output.lines().collect::<Vec<_>>(), expected, "{pattern}");
         assert_eq!(facts(&found), json!({"count": expected.len()}));
+    }
+}
+
+/// Sources of others that were downloaded to build this, as far as they are there as a whole.
+fn foreign_sources() -> Vec<PathBuf> {
+    let home = std::env::home_dir().unwrap_or_default().join(".cargo");
+    let home = std::env::var_os("CARGO_HOME").map_or(home, Into::into);
+    let below = |directory: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let mut crates: Vec<_> =
+        below(&home.join("registry/src")).iter().flat_map(|index| below(index)).collect();
+    crates.retain(|place| place.join(".cargo-ok").exists());
+    crates.sort();
+    crates
+}
+
+// BUILTIN-55, BUILTIN-57, BUILTIN-58, BUILTIN-60, BUILTIN-65: on whatever others write
+#[test]
+fn foreign_sources_are_searched_like_the_definition_says() {
+    const ENOUGH: usize = 1024 * 1024;
+    let mut searched = 0;
+    for place in foreign_sources().iter().step_by(23) {
+        let mut tree = Tree::new();
+        read_tree(place, "", &mut tree);
+        let size: usize = tree.values().map(Vec::len).sum();
+        if size > ENOUGH {
+            continue;
+        }
+        searched += size;
+        let config = BuiltinsConfig { base_dir: Some(place.clone()), ..Default::default() };
+        for (pattern, limit, before, after) in
+            [(r"\bfn \w+\(", 50, 0, 1), ("^$|\\r|[^\\x00-\\x7f]", 200, 1, 0)]
+        {
+            let query = Query { pattern: pattern.to_owned(), limit, before, after, line_bytes: 60 };
+            assert_eq!(
+                real(&config, &query, &json!({})),
+                naive(&tree, &query),
+                "{pattern} in {}",
+                place.display()
+            );
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listed = runtime.block_on(call(&config, "glob", json!({"pattern": "**", "limit": 100_000})));
+        assert!(listed.output.lines().eq(tree.keys()), "{}", place.display());
+        if searched > ENOUGH {
+            break;
+        }
     }
 }

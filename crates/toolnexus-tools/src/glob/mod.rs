@@ -71,19 +71,26 @@ fn list(
     search::walk(root, respect_gitignore, running, || {
         |found: search::Found<'_>| {
             let name = found.name();
-            if pattern.matches(&name) && root.holds(found.below) {
+            if pattern.matches(&name) {
                 let row = (shown(name), found.below.to_path_buf());
                 rows.lock().unwrap_or_else(PoisonError::into_inner).add(row);
             }
         }
-    });
-    let (rows, total) = rows.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
+    })?;
+    let (found, mut total) = rows.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     root.check()?;
+    let mut rows = Vec::with_capacity(found.len());
+    for (row, below) in found {
+        if root.still_has(&below)? {
+            rows.push(row);
+        } else {
+            total -= 1;
+        }
+    }
     let mut facts = metadata(json!({"count": rows.len()}));
     if rows.len() < total {
         facts.insert("truncated".into(), true.into());
         facts.insert("total".into(), total.into());
     }
-    let rows: Vec<String> = rows.into_iter().map(|(row, _)| row).collect();
     Ok(ToolResult::success(rows.join("\n")).with_metadata(facts))
 }

@@ -8,9 +8,9 @@ use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use super::text::{Buffers, Cuts, LONGEST_LINE, Text};
 use crate::search::Running;
 
-/// The memory that a line, and the lines before it that wait for a match, may take. It grows by
-/// doubling, so twice the longest line is what that line needs.
-const CONTEXT_BYTES: usize = 2 * LONGEST_LINE + 1024 * 1024;
+/// The memory that the lines before a match may take while they wait for it, beside what the longest
+/// line needs: twice its length, since memory grows by doubling.
+const CONTEXT_BYTES: usize = 1024 * 1024;
 
 /// The memory that the lines of a result may take; of more, the later ones are not shown.
 pub(super) const SHOWN_BYTES: usize = 16 * 1024 * 1024;
@@ -104,16 +104,23 @@ pub(super) struct FileSearch {
     showing: Searcher,
     counting: Searcher,
     buffers: Buffers,
+    context_bytes: usize,
 }
 
 impl FileSearch {
     pub(super) fn new(matcher: RegexMatcher, wanted: Wanted) -> Self {
+        FileSearch::with_longest_line(matcher, wanted, LONGEST_LINE)
+    }
+
+    fn with_longest_line(matcher: RegexMatcher, wanted: Wanted, longest_line: usize) -> Self {
+        let context_bytes = 2 * longest_line + CONTEXT_BYTES;
         let mut builder = SearcherBuilder::new();
         // Undecodable text and the ends of lines were dealt with before.
-        builder.bom_sniffing(false).heap_limit(Some(CONTEXT_BYTES)).line_number(false);
+        builder.bom_sniffing(false).heap_limit(Some(context_bytes)).line_number(false);
         let counting = builder.build();
         builder.line_number(true).before_context(wanted.before).after_context(wanted.after);
-        FileSearch { matcher, wanted, showing: builder.build(), counting, buffers: Buffers::default() }
+        let buffers = Buffers::new(longest_line);
+        FileSearch { matcher, wanted, showing: builder.build(), counting, buffers, context_bytes }
     }
 
     /// What there is in a file; `None` when it is no text, cannot be read or the search is stopped.
@@ -142,7 +149,8 @@ impl FileSearch {
             // A line alone is never that long.
             debug_assert!(self.wanted.has_context(), "{error}");
             return Err(format!(
-                "the lines around a match take more than {CONTEXT_BYTES} bytes; ask for less context"
+                "the lines around a match take more than {} bytes; ask for less context",
+                self.context_bytes
             ));
         }
         let mut lines = found.lines;
@@ -232,24 +240,31 @@ mod tests {
     // BUILTIN-60, BUILTIN-99: context cannot take any amount of memory, and that is said
     #[test]
     fn context_that_takes_too_much_memory_is_an_error() {
-        let line = [vec![b'x'; 1024 * 1024 - 1], b"\n".to_vec()].concat();
-        let content = || line.repeat(CONTEXT_BYTES / line.len() + 2);
-        let wanted = Wanted { before: usize::MAX, ..WANTED };
-        let failure = search("never", wanted, content().as_slice()).unwrap_err();
-        let expected = "the lines around a match take more than 34603008 bytes; ask for less context";
-        assert_eq!(failure, expected);
-        let after = search("never", Wanted { after: usize::MAX, ..WANTED }, content().as_slice());
-        assert_eq!(after.unwrap().unwrap().total, 0);
+        let search = |before, after| {
+            let wanted = Wanted { before, after, ..WANTED };
+            let mut files = FileSearch::with_longest_line(expression::compile("x$").unwrap(), wanted, 65_536);
+            let content = [b"y\n".repeat(2 * CONTEXT_BYTES), b"x".to_vec()].concat();
+            files.search(content.as_slice(), Some("path"), &Running::default())
+        };
+        let failure = search(usize::MAX, 0).unwrap_err();
+        assert_eq!(failure, "the lines around a match take more than 1179648 bytes; ask for less context");
+        assert_eq!(search(1, usize::MAX).unwrap().unwrap().lines.len(), 2);
     }
 
     // BUILTIN-99
     #[test]
     fn the_longest_line_needs_no_more_memory_than_there_is() {
-        let line = [vec![b'x'; LONGEST_LINE - 4], b"last\n".to_vec()].concat();
-        for before in [0, 1] {
-            let content = [b"one\n", line.as_slice(), &line].concat();
-            let found = search("last$", Wanted { before, line_bytes: 4, ..WANTED }, content.as_slice());
-            assert_eq!(found.unwrap().unwrap().total, 2);
+        for longest in [1, 65_536, 3_000_000] {
+            let line = [vec![b'x'; longest - 1], b"y\n".to_vec()].concat();
+            for before in [0, 1] {
+                let wanted = Wanted { before, line_bytes: 4, ..WANTED };
+                let mut files =
+                    FileSearch::with_longest_line(expression::compile("y$").unwrap(), wanted, longest);
+                let content = line.repeat(3);
+                let found = files.search(content.as_slice(), Some("path"), &Running::default());
+                let found = found.unwrap().unwrap();
+                assert_eq!((found.total, found.too_long), (3, 0), "{longest}");
+            }
         }
     }
 

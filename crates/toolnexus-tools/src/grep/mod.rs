@@ -107,7 +107,7 @@ impl Request {
                 let mut files = FileSearch::new(matcher.clone(), self.wanted);
                 let search = &search;
                 move |found| search.visit(&mut files, &found)
-            }),
+            })?,
         }
         search.finish()
     }

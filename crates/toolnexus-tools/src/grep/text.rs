@@ -34,9 +34,10 @@ pub(super) struct Buffers {
     longest_line: usize,
 }
 
-impl Default for Buffers {
-    fn default() -> Self {
-        Buffers { raw: vec![0; PIECE], repaired: Vec::new(), longest_line: LONGEST_LINE }
+impl Buffers {
+    /// For texts whose lines are given out to a length of `longest_line`.
+    pub(super) fn new(longest_line: usize) -> Self {
+        Buffers { raw: vec![0; PIECE], repaired: Vec::new(), longest_line }
     }
 }
 
@@ -329,7 +330,7 @@ mod tests {
             for start in [0, BINARY_CHECK] {
                 let mut whole = vec![b'x'; start];
                 whole.extend(&content);
-                let mut buffers = Buffers { raw: vec![0; BINARY_CHECK + 8], ..Buffers::default() };
+                let mut buffers = Buffers { raw: vec![0; BINARY_CHECK + 8], ..Buffers::new(LONGEST_LINE) };
                 let cuts = Cuts::default();
                 let mut pieces = pieces.clone();
                 pieces.push(start.max(1));
@@ -352,7 +353,7 @@ mod tests {
         fn a_line_that_is_too_long_is_cut_and_the_rest_counted(
             content in content(), pieces in proptest::collection::vec(1usize..9, 0..40), longest in 1usize..12,
         ) {
-            let mut buffers = Buffers { raw: vec![0; BINARY_CHECK], longest_line: longest, ..Buffers::default() };
+            let mut buffers = Buffers { raw: vec![0; BINARY_CHECK], ..Buffers::new(longest) };
             let cuts = Cuts::default();
             let text = text_of(&content, pieces, &mut buffers, &cuts).unwrap();
             let text = String::from_utf8(text).unwrap();
@@ -373,7 +374,7 @@ mod tests {
     // BUILTIN-65
     #[test]
     fn a_nul_byte_near_the_start_makes_it_no_text() {
-        let mut buffers = Buffers::default();
+        let mut buffers = Buffers::new(LONGEST_LINE);
         for (at, is_text) in [(0, false), (BINARY_CHECK - 1, false), (BINARY_CHECK, true)] {
             let mut content = vec![b'x'; at];
             content.push(0);
@@ -386,7 +387,7 @@ mod tests {
     #[test]
     fn a_stopped_search_reads_no_further() {
         let running = Running::default();
-        let (mut buffers, cuts) = (Buffers::default(), Cuts::default());
+        let (mut buffers, cuts) = (Buffers::new(LONGEST_LINE), Cuts::default());
         let mut text = Text::of(io::repeat(b'x'), &mut buffers, &cuts, &running).unwrap().unwrap();
         let mut some = [0; 100];
         text.read_exact(&mut some).unwrap();

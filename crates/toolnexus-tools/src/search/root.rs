@@ -39,7 +39,7 @@ impl Root {
             }
             _ => format!("{}: {error}", if path.is_empty() { "." } else { path }),
         };
-        let named = paths.resolve(path)?;
+        let named = paths.behind_base(path)?;
         let place = if paths.confined() { Some(paths.place(path)?) } else { None };
         let real = match &place {
             Some(place) => place.real().to_path_buf(),
@@ -110,11 +110,24 @@ impl Root {
         Err("the directory was moved while it was searched; try again".to_owned())
     }
 
-    /// Whether a file that a walk met lies below the directory. Under confinement it may as well lie
-    /// behind a link that stood there for a moment, and then not even its name may be told.
-    pub(crate) fn holds(&self, below: &Path) -> bool {
-        let Some(handle) = &self.handle else { return true };
-        handle.symlink_metadata(below).is_ok_and(|found| found.is_file())
+    /// Whether a file that a walk met is there still. Under confinement this is asked below the
+    /// directory that is held; without, the answer is yes.
+    ///
+    /// # Errors
+    /// A link was put there since that leads out of bounds.
+    pub(crate) fn still_has(&self, below: &Path) -> Result<bool, String> {
+        let Some(handle) = &self.handle else { return Ok(true) };
+        match handle.symlink_metadata(below) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            // The refusal to leave the directory is no answer of the operating system.
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() =>
+            {
+                Err("the tree was changed while it was searched; try again".to_owned())
+            }
+            Err(_) => Ok(true),
+        }
     }
 
     /// Whether a regular file goes by this text, taken as a relative path.
@@ -161,7 +174,8 @@ fn unfollowed() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::config::BuiltinsConfig;
@@ -192,13 +206,13 @@ mod tests {
         let (_place, inside, outside) = two();
         let root = root(&inside, true, "");
         assert!(root.open(Path::new("sub/file")).is_ok());
-        assert_eq!(root.check_below(Path::new("sub/file")), Ok(()));
+        assert_eq!(root.still_has(Path::new("sub/file")), Ok(true));
         fs::rename(inside.join("sub"), inside.join("was")).unwrap();
         symlink(outside.join("sub"), inside.join("sub")).unwrap();
         assert!(root.open(Path::new("sub/file")).is_err());
-        assert!(root.check_below(Path::new("sub/file")).is_err());
+        assert!(root.still_has(Path::new("sub/file")).is_err());
+        assert_eq!(root.still_has(Path::new("was/gone")), Ok(false));
         assert_eq!(root.check(), Ok(()));
-        assert_eq!(root.check_below(Path::new("was/gone")), Ok(()), "what is gone leads nowhere either");
     }
 
     // BUILTIN-27: the searched directory itself is held

@@ -1,8 +1,9 @@
 //! Meeting every file of a tree, on several threads.
 
 use std::borrow::Cow;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{MAIN_SEPARATOR, Path};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use ignore::{WalkBuilder, WalkState};
@@ -33,14 +34,29 @@ pub(crate) fn shown(name: Cow<'_, str>) -> String {
     if name.contains('\n') { name.replace('\n', "\u{fffd}") } else { name.into_owned() }
 }
 
+/// The files whose rules say what is ignored in a directory.
+const RULES: [&str; 3] = [".gitignore", ".ignore", ".git/info/exclude"];
+
 /// Calls a `visit` for every regular file below a directory, in no particular order, until the search
 /// is stopped. Each thread has a `visit` of its own from `make_visit`.
 ///
 /// Links are neither followed nor reported. What cannot be read is passed over.
-pub(crate) fn walk<V>(root: &Root, respect_gitignore: bool, running: &Running, make_visit: impl Fn() -> V)
+///
+/// # Errors
+/// What is ignored in the directory itself cannot be read.
+pub(crate) fn walk<V>(
+    root: &Root,
+    respect_gitignore: bool,
+    running: &Running,
+    make_visit: impl Fn() -> V,
+) -> Result<(), String>
 where
     V: FnMut(Found<'_>) + Send,
 {
+    let waiting = root.directory().ancestors().filter(|_| respect_gitignore).find_map(rules_that_wait);
+    if let Some(rules) = waiting {
+        return Err(format!("{} is not a regular file", rules.display()));
+    }
     let panicked = Mutex::new(None);
     let mut builder = WalkBuilder::new(root.directory());
     builder
@@ -52,10 +68,14 @@ where
         .git_exclude(respect_gitignore)
         .parents(respect_gitignore)
         .require_git(false)
-        .filter_entry(|entry| {
-            let directory = entry.file_type().is_some_and(|kind| kind.is_dir());
-            let skipped = directory && NOT_ENTERED.iter().any(|name| entry.file_name() == *name);
-            entry.depth() == 0 || !skipped
+        .filter_entry(move |entry| {
+            if entry.depth() == 0 || !entry.file_type().is_some_and(|kind| kind.is_dir()) {
+                return true;
+            }
+            if NOT_ENTERED.iter().any(|name| entry.file_name() == *name) {
+                return false;
+            }
+            !respect_gitignore || rules_that_wait(entry.path()).is_none()
         });
     builder.build_parallel().run(|| {
         let mut visit = make_visit();
@@ -83,6 +103,13 @@ where
     if let Some(payload) = panicked.into_inner().unwrap_or_else(PoisonError::into_inner) {
         resume_unwind(payload);
     }
+    Ok(())
+}
+
+/// A file of rules that the walk would wait for, or never read to its end: a FIFO or a device.
+fn rules_that_wait(directory: &Path) -> Option<PathBuf> {
+    let mut rules = RULES.iter().map(|name| directory.join(name));
+    rules.find(|rules| fs::metadata(rules).is_ok_and(|found| !found.is_file() && !found.is_dir()))
 }
 
 fn slashed(path: &Path) -> Cow<'_, str> {
