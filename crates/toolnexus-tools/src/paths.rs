@@ -61,17 +61,34 @@ impl Paths {
     pub(crate) fn places<'path>(
         &self,
         paths: impl IntoIterator<Item = &'path str>,
-    ) -> Result<Vec<(String, Place)>, String> {
+    ) -> Result<Vec<NamedPlace>, String> {
         let mut roots = Roots::default();
-        if let Ok(base) =
-            self.behind_base("").and_then(|base| canonical(&base).map_err(|stuck| stuck.error.to_string()))
-        {
+        if let Ok(base) = self.behind_base("").and_then(|base| canonical(&base).map_err(|e| e.to_string())) {
             // What is wrong with it shows with the first path.
             let _ = roots.open(&base);
         }
         let mut known = HashSet::new();
         let new = paths.into_iter().filter(|path| known.insert(*path));
-        new.map(|path| Ok((path.to_owned(), self.place_from(path, &mut roots)?))).collect()
+        let named = new.map(|path| {
+            let place = self.place_from(path, &mut roots)?;
+            Ok(NamedPlace { path: path.to_owned(), place, link: self.link(path, &mut roots) })
+        });
+        named.collect()
+    }
+
+    /// The place of the link that `path` itself is, if it is one; a link on the way does not count.
+    fn link(&self, path: &str, roots: &mut Roots) -> Result<Option<Place>, String> {
+        let full = self.behind_base(path)?;
+        let (Some(parent), Some(name)) = (full.parent(), full.file_name()) else { return Ok(None) };
+        let real = canonical(parent).map_err(|error| error.to_string())?.join(name);
+        if !fs::symlink_metadata(&real).is_ok_and(|found| found.is_symlink()) {
+            return Ok(None);
+        }
+        if !self.confined {
+            return Place::anywhere(path, real, roots).map(Some);
+        }
+        let base = canonical(&self.behind_base("")?).map_err(|error| error.to_string())?;
+        Place::beneath(path, &base, real, self.outside(path), roots).map(Some)
     }
 
     fn place_from(&self, path: &str, roots: &mut Roots) -> Result<Place, String> {
@@ -79,7 +96,7 @@ impl Paths {
             let Beneath { base, real, outside } = self.beneath_base(path)?;
             return Place::beneath(path, &base, real, outside, roots);
         }
-        let real = canonical(&self.behind_base(path)?).map_err(|stuck| stuck.error.to_string())?;
+        let real = canonical(&self.behind_base(path)?).map_err(|error| error.to_string())?;
         Place::anywhere(path, real, roots)
     }
 
@@ -90,6 +107,11 @@ impl Paths {
             None => std::env::current_dir().map_err(|error| error.to_string())?,
         };
         Ok(if path.is_empty() { base } else { base.join(path) })
+    }
+
+    fn outside(&self, path: &str) -> String {
+        let base = self.base_dir.as_deref().unwrap_or(Path::new(""));
+        format!("{path} resolves outside baseDir {}", base.display())
     }
 
     /// `path` with its links resolved, refused when it leads out of the base directory.
@@ -103,14 +125,21 @@ impl Paths {
                 base_dir.display()
             ));
         }
-        let base = canonical(base_dir).map_err(|stuck| stuck.error.to_string())?;
-        let outside = format!("{path} resolves outside baseDir {}", base_dir.display());
+        let base = canonical(base_dir).map_err(|error| error.to_string())?;
+        let outside = self.outside(path);
         // Why a path outside cannot be followed is nothing to tell.
-        let real = canonical(&base.join(path)).map_err(|stuck| {
-            if stuck.at.starts_with(&base) { stuck.error.to_string() } else { outside.clone() }
-        })?;
+        let real = canonical(&base.join(path))
+            .map_err(|stuck| if stuck.at.starts_with(&base) { stuck.to_string() } else { outside.clone() })?;
         if real.starts_with(&base) { Ok(Beneath { base, real, outside }) } else { Err(outside) }
     }
+}
+
+/// A path with the place that it leads to.
+pub(crate) struct NamedPlace {
+    pub(crate) path: String,
+    pub(crate) place: Place,
+    /// The link that the path itself is, or why it must not be touched.
+    pub(crate) link: Result<Option<Place>, String>,
 }
 
 /// A path below the base directory, both without links.
@@ -122,6 +151,8 @@ struct Beneath {
 }
 
 /// A path that cannot be followed to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
 struct Stuck {
     /// How far it could be, without links.
     at: PathBuf,

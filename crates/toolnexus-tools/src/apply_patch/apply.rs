@@ -16,27 +16,34 @@ use bytes::Bytes;
 
 use super::plan::{Before, Change, Files, Found, Plan};
 use crate::files::{self, Aside, CreatedDirectories, Kind, Place, Version};
+use crate::paths::NamedPlace;
 
 /// Bytes of the largest file that is read only to show that it went.
 const MOST_SHOWN: u64 = 16 * 1024 * 1024;
 
 /// The files that a patch names, found. Places are told apart by their resolved paths.
 pub(super) struct Disk {
-    /// By the path as the patch has it.
-    paths: HashMap<String, PathBuf>,
+    /// By the path as the patch has it: where it leads, and where its name stands.
+    paths: HashMap<String, (PathBuf, Result<PathBuf, String>)>,
     places: HashMap<PathBuf, Place>,
 }
 
 impl Disk {
-    pub(super) fn new(found: Vec<(String, Place)>) -> Self {
+    pub(super) fn new(found: Vec<NamedPlace>) -> Self {
         let mut disk = Disk { paths: HashMap::new(), places: HashMap::new() };
-        for (path, place) in found {
-            let real = place.real().to_path_buf();
-            // Of several paths to one place, the first stands in messages.
-            disk.places.entry(real.clone()).or_insert(place);
-            disk.paths.insert(path, real);
+        for NamedPlace { path, place, link } in found {
+            let real = disk.add(place);
+            let name = link.map(|link| link.map_or_else(|| real.clone(), |link| disk.add(link)));
+            disk.paths.insert(path, (real, name));
         }
         disk
+    }
+
+    fn add(&mut self, place: Place) -> PathBuf {
+        let real = place.real().to_path_buf();
+        // Of several paths to one place, the first stands in messages.
+        self.places.entry(real.clone()).or_insert(place);
+        real
     }
 
     /// What is to be locked.
@@ -45,7 +52,7 @@ impl Disk {
     }
 
     fn at(&self, real: &PathBuf) -> Result<&Place, String> {
-        self.places.get(real).ok_or_else(|| format!("{} was not looked for", real.display()))
+        self.places.get(real).ok_or_else(|| not_looked_for(&real.display()))
     }
 }
 
@@ -53,7 +60,11 @@ impl Files for Disk {
     type Place = PathBuf;
 
     fn place(&self, path: &str) -> Result<PathBuf, String> {
-        self.paths.get(path).cloned().ok_or_else(|| format!("{path} was not looked for"))
+        self.paths.get(path).map(|(place, _)| place.clone()).ok_or_else(|| not_looked_for(&path))
+    }
+
+    fn name(&self, path: &str) -> Result<PathBuf, String> {
+        self.paths.get(path).map_or_else(|| Err(not_looked_for(&path)), |(_, name)| name.clone())
     }
 
     fn found(&self, _path: &str, place: &PathBuf) -> Result<Found, String> {
@@ -74,6 +85,11 @@ impl Files for Disk {
         let small = place.file_bytes().ok()? <= Some(MOST_SHOWN);
         if small { place.read().ok().map(Bytes::from) } else { None }
     }
+}
+
+/// Cannot happen: every path of the patch was.
+fn not_looked_for(path: &dyn std::fmt::Display) -> String {
+    format!("{path} was not looked for")
 }
 
 /// Makes the files what the plan says.

@@ -43,6 +43,8 @@ pub(super) struct Hunk<'a> {
     /// A line to search behind, trimmed; empty is none.
     pub(super) anchor: &'a str,
     pub(super) lines: Vec<HunkLine<'a>>,
+    /// How many lines at the end have not even the sign of context.
+    blank: usize,
 }
 
 /// A line of a hunk, without its sign and without a carriage return at its end.
@@ -128,13 +130,13 @@ impl<'a> Section<'a> {
                         return Err(unexpected(line));
                     }
                 } else if let Some(anchor) = line.strip_prefix("@@") {
-                    hunks.push(Hunk { anchor: anchor.trim(), lines: Vec::new() });
+                    hunks.push(Hunk { anchor: anchor.trim(), ..Hunk::default() });
                 } else {
                     if hunks.is_empty() {
                         hunks.push(Hunk::default());
                     }
                     if let Some(hunk) = hunks.last_mut() {
-                        hunk.lines.push(HunkLine::of(line));
+                        hunk.take(line);
                     }
                 }
             }
@@ -150,23 +152,30 @@ impl<'a> Section<'a> {
     }
 }
 
-impl Hunk<'_> {
+impl<'a> Hunk<'a> {
+    fn take(&mut self, line: &'a str) {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        self.blank = if line.is_empty() { self.blank + 1 } else { 0 };
+        self.lines.push(HunkLine::of(line));
+    }
+
     /// Drops the empty lines that only set a hunk apart from what follows it: where there is nothing else,
-    /// and behind lines that are appended, which otherwise would be looked for.
+    /// and behind lines that are to be appended, which otherwise would be looked for.
     fn drop_separators(&mut self) {
-        let empty = HunkLine::Context("");
+        let kept = self.lines.len() - self.blank;
         let only_adds = |line: &HunkLine<'_>| matches!(line, HunkLine::Added(_));
-        let kept = self.lines.iter().rposition(|line| *line != empty).map_or(0, |last| last + 1);
         let appends = self.anchor.is_empty() && self.lines.iter().take(kept).all(only_adds);
-        if kept == 0 || appends {
+        if appends {
             self.lines.truncate(kept);
+        }
+        if self.lines.iter().all(|line| *line == HunkLine::Context("")) {
+            self.lines.clear();
         }
     }
 }
 
 impl<'a> HunkLine<'a> {
     fn of(line: &'a str) -> Self {
-        let line = line.strip_suffix('\r').unwrap_or(line);
         if let Some(removed) = line.strip_prefix('-') {
             HunkLine::Removed(removed)
         } else if let Some(added) = line.strip_prefix('+') {
@@ -348,7 +357,9 @@ mod tests {
     // BUILTIN-78, BUILTIN-83: between a hunk that appends and the next section, blank lines are no context
     #[test]
     fn empty_lines_behind_appended_ones_set_apart() {
-        assert_eq!(hunks("+a\n+b\n\n \n"), [hunk("", "+a|+b|")]);
+        assert_eq!(hunks("+a\n+b\n\n\r\n"), [hunk("", "+a|+b|")]);
+        assert_eq!(hunks("+a\n \n"), [hunk("", "+a|=|")]);
+        assert_eq!(hunks("\n \n@@\n-a\n"), [hunk("", "-a|")]);
         assert_eq!(hunks("@@ x\n+a\n\n"), [hunk("x", "+a|=|")]);
         assert_eq!(hunks("-a\n+b\n\n"), [hunk("", "-a|+b|=|")]);
         assert_eq!(hunks("+a\n\n+b\n"), [hunk("", "+a|=|+b|")]);

@@ -23,6 +23,9 @@ pub(super) trait Files {
     /// Where a path of the patch leads.
     fn place(&self, path: &str) -> Result<Self::Place, String>;
 
+    /// Where its last name stands: for a link another place than where it leads.
+    fn name(&self, path: &str) -> Result<Self::Place, String>;
+
     /// What is there.
     fn found(&self, path: &str, place: &Self::Place) -> Result<Found, String>;
 
@@ -73,7 +76,7 @@ pub(super) struct Change<P> {
 pub(super) enum Before {
     Nothing,
     File(Bytes),
-    /// A file that nobody looked into.
+    /// A file that nobody looked into, or a link.
     Unseen,
 }
 
@@ -189,9 +192,17 @@ struct View<'f, F: Files> {
 }
 
 impl<F: Files> View<'_, F> {
+    /// Where a path leads by now: a link that was taken away leads nowhere.
+    fn place(&self, path: &str) -> Result<F::Place, String> {
+        match self.files.name(path) {
+            Ok(name) if self.changes.contains_key(&name) => Ok(name),
+            _ => self.files.place(path),
+        }
+    }
+
     /// The file at a path that must have one, and what it holds.
     fn existing(&mut self, path: &str) -> Result<&mut Change<F::Place>, String> {
-        let place = self.files.place(path)?;
+        let place = self.place(path)?;
         if !self.changes.contains_key(&place) {
             self.must_be_file(path, &place)?;
             let content = self.files.read(&place)?;
@@ -201,22 +212,27 @@ impl<F: Files> View<'_, F> {
         file.ok_or_else(|| not_found(path))
     }
 
-    /// Takes away the file at a path that must have one.
+    /// Takes away the file at a path that must have one; of a link, the link alone.
     fn delete(&mut self, path: &str) -> Result<(), String> {
-        let place = self.files.place(path)?;
-        if let Some(file) = self.changes.get_mut(&place) {
-            return file.after.take().map(drop).ok_or_else(|| not_found(path));
+        let place = self.place(path)?;
+        match self.changes.get(&place) {
+            Some(file) if file.after.is_none() => return Err(not_found(path)),
+            Some(_) => {}
+            None => self.must_be_file(path, &place)?,
         }
-        self.must_be_file(path, &place)?;
-        let before = self.files.glance(&place).map_or(Before::Unseen, Before::File);
-        self.insert(path, &place, before).after = None;
+        let name = self.files.name(path)?;
+        if !self.changes.contains_key(&name) {
+            let before = self.files.glance(&name).map_or(Before::Unseen, Before::File);
+            self.insert(path, &name, before);
+        }
+        self.changes.get_mut(&name).into_iter().for_each(|file| file.after = None);
         Ok(())
     }
 
     /// The place of a path that must have no file.
     fn vacant(&mut self, path: &str) -> Result<&mut Change<F::Place>, String> {
         let taken = || format!("file already exists: {path}");
-        let place = self.files.place(path)?;
+        let place = self.place(path)?;
         match self.changes.get_mut(&place) {
             // What is overwritten must be known, for it may have to be put back.
             Some(file) if file.before == Before::Unseen => {
@@ -224,7 +240,7 @@ impl<F: Files> View<'_, F> {
             }
             Some(_) => {}
             None => match self.files.found(path, &place)? {
-                Found::Nothing => drop(self.insert(path, &place, Before::Nothing)),
+                Found::Nothing => self.insert(path, &place, Before::Nothing),
                 Found::File | Found::Directory => return Err(taken()),
                 Found::Special => return Err(special(path)),
             },
@@ -241,13 +257,13 @@ impl<F: Files> View<'_, F> {
         }
     }
 
-    fn insert(&mut self, path: &str, place: &F::Place, before: Before) -> &mut Change<F::Place> {
+    fn insert(&mut self, path: &str, place: &F::Place, before: Before) {
         let (after, origin) = match &before {
             Before::File(content) => (Some(content.clone()), Some(place.clone())),
             Before::Nothing | Before::Unseen => (None, None),
         };
         let change = Change { place: place.clone(), path: path.to_owned(), before, after, origin };
-        self.changes.entry(place.clone()).or_insert(change)
+        self.changes.insert(place.clone(), change);
     }
 }
 
@@ -314,6 +330,10 @@ mod tests {
                 "link" => Ok("a".to_owned()),
                 place => Ok(place.to_owned()),
             }
+        }
+
+        fn name(&self, path: &str) -> Result<String, String> {
+            if path.ends_with("link") { Ok("link".to_owned()) } else { self.place(path) }
         }
 
         fn found(&self, _path: &str, place: &String) -> Result<Found, String> {
@@ -412,6 +432,28 @@ mod tests {
             ("*** Update File: a\n-1\n+x\n*** Update File: a\n-1", "hunk does not match file contents: a"),
         ] {
             assert_eq!(files.error(body), error);
+        }
+    }
+
+    // BUILTIN-54, BUILTIN-80: what is written goes through a link, what is taken away is the link
+    #[test]
+    fn a_link_is_written_through_and_deleted_itself() {
+        let files = Memory::new([("a", "1\n")]);
+        assert_eq!(files.changes("*** Update File: link\n-1\n+2"), ["link: \"1\\n\" -> \"2\\n\""]);
+        assert_eq!(files.plan("*** Update File: link\n-1\n+2").unwrap().changes[0].place, "a");
+        assert_eq!(files.changes("*** Delete File: link"), ["link: unseen -> none"]);
+        assert_eq!(
+            files.changes("*** Update File: a\n-1\n+2\n*** Delete File: ./link\n*** Update File: a\n+3"),
+            ["a: \"1\\n\" -> \"2\\n3\\n\"", "./link: unseen -> none"]
+        );
+        assert_eq!(
+            files.changes("*** Update File: link\n*** Move to: b\n+2"),
+            ["b: none -> \"1\\n2\\n\"", "link: unseen -> none"]
+        );
+        for section in
+            ["*** Update File: link\n+x", "*** Delete File: link", "*** Update File: link\n*** Move to: b"]
+        {
+            assert_eq!(files.error(&format!("*** Delete File: link\n{section}")), "file not found: link");
         }
     }
 

@@ -8,7 +8,7 @@ use cap_std::fs::Dir;
 
 use super::prepared::temporary_name;
 
-/// A file under another name in its directory. Removed with the value, unless it is put back.
+/// A file, or a link, under another name in its directory. Removed with the value, unless it is put back.
 #[derive(Debug)]
 pub(crate) struct Aside {
     root: Arc<Dir>,
@@ -18,9 +18,10 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Renames the file `path` below `root`.
+    /// Renames what is at `path` below `root`.
     pub(super) fn new(root: &Arc<Dir>, path: &Path) -> io::Result<Self> {
         let aside = temporary_name(path)?;
+        // Links are not followed by this.
         root.rename(path, root, &aside)?;
         Ok(Aside { root: Arc::clone(root), path: path.to_path_buf(), aside, back: false })
     }

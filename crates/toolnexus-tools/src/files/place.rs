@@ -253,13 +253,18 @@ impl Place {
         self.root.remove_file(&self.relative).map_err(|error| self.reason(&error))
     }
 
-    /// Takes the file away, in a manner that can be undone.
+    /// Takes the file, or the link, away in a manner that can be undone.
     ///
     /// # Errors
     /// As [`Place::remove`].
     pub(crate) fn set_aside(&self) -> Result<Aside, String> {
-        if self.file_bytes()?.is_none() {
-            return Err(self.not_found());
+        let is_link = || self.root.symlink_metadata(&self.relative).is_ok_and(|found| found.is_symlink());
+        match self.kind()? {
+            Kind::File { .. } => {}
+            Kind::Other if is_link() => {}
+            Kind::Missing => return Err(self.not_found()),
+            Kind::Directory => return Err(self.is_directory()),
+            Kind::Other => return Err(self.is_special()),
         }
         Aside::new(&self.root, &self.relative).map_err(|error| self.reason(&error))
     }
