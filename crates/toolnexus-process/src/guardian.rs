@@ -7,8 +7,9 @@
 //! So a *guardian* runs beside the children: a small shell that reads the numbers of their process
 //! groups from a pipe. Only this process holds the other end, so the pipe closes when it ends, however
 //! it ends, and the guardian then kills every group that is still there. There is one guardian for all
-//! children. It is started with the first of them and stays as long as this process does: a program
-//! that runs one command after the other would else pay for two shells with each.
+//! children. It is started with the first of them and goes half a second after the last: a program that
+//! runs one command after the other would else pay for two shells with each, and one that has closed
+//! everything wants nothing of it left.
 //!
 //! Linux has a parent-death signal (`PR_SET_PDEATHSIG`), which would do without the shell. It reaches
 //! the direct child alone, and the direct child is mostly a launcher (`npx`, `uvx`, a shell) whose own
@@ -20,7 +21,8 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Notes groups (`+ N`) and forgets them (`- N`) until its input ends, then kills those it knows.
 /// Built-in commands only, so it needs no PATH. It is deaf to what a terminal sends.
@@ -38,15 +40,26 @@ done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 "#;
 
+/// How long a guardian without anybody to guard stays.
+const LINGER: Duration = Duration::from_millis(500);
+
 /// The guardian of this process.
-static GUARDIAN: Mutex<Guardian> = Mutex::new(Guardian { shell: None, groups: BTreeSet::new() });
+static GUARDIAN: Mutex<Guardian> =
+    Mutex::new(Guardian { shell: None, groups: BTreeSet::new(), used: None, attended: false });
+
+/// The last group has gone.
+static EMPTIED: Condvar = Condvar::new();
 
 struct Guardian {
-    /// `None` before the first child, and where there is no shell: children then live as long as they
-    /// like when this process is killed.
+    /// `None` where there is no shell: children then live as long as they like when this process is
+    /// killed.
     shell: Option<Child>,
     /// What a guardian must know that has to begin anew.
     groups: BTreeSet<u32>,
+    /// When it was last asked for something.
+    used: Option<Instant>,
+    /// There is a thread that ends it.
+    attended: bool,
 }
 
 /// A process group that is killed if this process ends before this value.
@@ -70,6 +83,9 @@ impl Drop for Guarded {
         let mut guardian = guardian();
         guardian.groups.remove(&self.0);
         guardian.tell('-', self.0);
+        if guardian.groups.is_empty() {
+            EMPTIED.notify_one();
+        }
     }
 }
 
@@ -80,6 +96,7 @@ fn guardian() -> MutexGuard<'static, Guardian> {
 impl Guardian {
     /// Starts the shell if there is none.
     fn start(&mut self) {
+        self.used = Some(Instant::now());
         if self.shell.is_some() {
             return;
         }
@@ -96,11 +113,20 @@ impl Guardian {
             .spawn();
         match shell {
             Ok(shell) => self.shell = Some(shell),
-            Err(error) => tracing::debug!("no guardian for child processes: {error}"),
+            Err(error) => {
+                tracing::debug!("no guardian for child processes: {error}");
+                return;
+            }
+        }
+        if !self.attended {
+            let thread = std::thread::Builder::new().name("toolnexus-guardian".into());
+            // Without a thread it stays.
+            self.attended = thread.spawn(attend).is_ok();
         }
     }
 
     fn tell(&mut self, what: char, group: u32) {
+        self.used = Some(Instant::now());
         if self.write(&format!("{what} {group}\n")) {
             return;
         }
@@ -121,5 +147,27 @@ impl Guardian {
     fn write(&mut self, text: &str) -> bool {
         let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
         stdin.is_some_and(|stdin| stdin.write_all(text.as_bytes()).is_ok())
+    }
+}
+
+/// Ends the shell when it has not been needed for a while.
+fn attend() {
+    let mut guardian = guardian();
+    loop {
+        if !guardian.groups.is_empty() {
+            guardian = EMPTIED.wait(guardian).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        let idle = guardian.used.map_or(LINGER, |used| used.elapsed());
+        let Some(rest) = LINGER.checked_sub(idle).filter(|rest| !rest.is_zero()) else { break };
+        guardian = EMPTIED.wait_timeout(guardian, rest).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    let shell = guardian.shell.take();
+    guardian.attended = false;
+    drop(guardian);
+    if let Some(mut shell) = shell {
+        // Its input ends, and so does it.
+        drop(shell.stdin.take());
+        let _ = shell.wait();
     }
 }

@@ -61,9 +61,36 @@ async fn owner() {
     let job = Job::start(command).unwrap();
     let mut lines = BufReader::new(reader).lines();
     println!("family {}", lines.next().unwrap().unwrap());
+    #[cfg(target_os = "linux")]
+    if part == "in good order" {
+        let guardians = guardians_of(std::process::id());
+        drop((job, held));
+        // Nobody is left to guard. It stays for a moment, and is reaped.
+        gone(guardians.iter().copied());
+        while !guardians_of(std::process::id()).is_empty() || threads().contains("toolnexus-guard") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The next child has one again.
+        let job = Job::start(sh("exec sleep 600")).unwrap();
+        assert_eq!(guardians_of(std::process::id()).intersection(&guardians).count(), 0);
+        println!("ready");
+        std::future::pending::<()>().await;
+        drop(job);
+        return;
+    }
     println!("ready {part:?}");
     std::future::pending::<()>().await;
     drop(job);
+}
+
+/// The names of this process's threads.
+#[cfg(target_os = "linux")]
+fn threads() -> String {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks
+        .flatten()
+        .map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default())
+        .collect()
 }
 
 #[cfg(target_os = "linux")]
@@ -71,9 +98,9 @@ fn pid(number: u32) -> rustix::process::Pid {
     rustix::process::Pid::from_raw(number.try_into().unwrap()).unwrap()
 }
 
-/// Lets an owner play a part until it is ready, and kills it.
+/// Lets an owner play a part until it is ready, and kills it. Its children live until then, or not.
 #[cfg(target_os = "linux")]
-fn nothing_is_left_of(part: &str) {
+fn nothing_is_left_of(part: &str, live: bool) {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["owner", "--exact", "--nocapture"])
         .env(OWNER, part)
@@ -91,7 +118,7 @@ fn nothing_is_left_of(part: &str) {
     }
     assert_eq!(families.len(), 4, "{families:?}");
     gone(families.remove(0));
-    assert!(families.iter().flatten().all(|pid| is_alive(*pid)), "{families:?}");
+    assert!(families.iter().flatten().all(|pid| is_alive(*pid) == live), "{families:?}");
     let guardians = guardians_of(owner.id());
     assert_eq!(guardians.len(), 1, "one guardian for all");
 
@@ -105,19 +132,26 @@ fn nothing_is_left_of(part: &str) {
 #[test]
 fn a_killed_owner_leaves_nothing_behind() {
     // MCP-75: killed whole, also when our own process is killed
-    nothing_is_left_of("with its guardian");
+    nothing_is_left_of("with its guardian", true);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_guardian_that_was_killed_has_a_successor_that_knows_everybody() {
     // MCP-75
-    nothing_is_left_of("without its guardian");
+    nothing_is_left_of("without its guardian", true);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_guardian_goes_when_there_is_nobody_to_guard() {
+    nothing_is_left_of("in good order", false);
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn one_guardian_serves_one_child_after_the_other() {
+    let _held = Job::start(sh("exec sleep 600")).unwrap();
     let mut seen = BTreeSet::new();
     for _ in 0..20 {
         let (_job, mut exit) = Job::start(sh("exit 0")).unwrap();

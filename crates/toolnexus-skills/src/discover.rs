@@ -67,11 +67,14 @@ fn read_candidate(file: &Path) -> Candidate {
         Ok(text) => text,
         Err(error) => return skip(SkillSkipReason::Unreadable, Some(error.to_string())),
     };
-    let parts = frontmatter::split(&text);
-    let header = match parts.header.map(header::read) {
-        Some(Ok(header)) => header,
-        None | Some(Err(Refusal::MissingName)) => return skip(SkillSkipReason::MissingName, None),
-        Some(Err(Refusal::Malformed(why))) => return skip(SkillSkipReason::MalformedFrontmatter, Some(why)),
+    let parts = match frontmatter::split(&text) {
+        Ok(parts) => parts,
+        Err(none) => return skip(SkillSkipReason::MissingName, Some(none.as_str().to_owned())),
+    };
+    let header = match header::read(parts.header) {
+        Ok(header) => header,
+        Err(Refusal::MissingName(why)) => return skip(SkillSkipReason::MissingName, Some(why.to_owned())),
+        Err(Refusal::Malformed(why)) => return skip(SkillSkipReason::MalformedFrontmatter, Some(why)),
     };
     let dir = file.parent().unwrap_or(file);
     let info = SkillInfo {

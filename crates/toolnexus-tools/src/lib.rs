@@ -49,6 +49,7 @@ mod grep;
 mod host_policy;
 mod http_tool;
 mod notebook_edit;
+mod outbound;
 mod output_pipe;
 mod output_progress;
 mod paths;

@@ -130,11 +130,42 @@ fn skip_escape_sequence(characters: &mut std::str::Chars<'_>) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use toolnexus_core::{ToolReport, report_channel};
 
     fn newest(text: &[u8]) -> String {
         let mut line = NewestLine::default();
         line.push(text);
         line.text()
+    }
+
+    // BUILTIN-103: however fast a command prints
+    #[tokio::test(start_paused = true)]
+    async fn it_is_told_ten_times_a_second_and_at_the_end() {
+        let (reporter, reports) = report_channel();
+        let context = ToolContext { reporter, ..Default::default() };
+        let mut progress = OutputProgress::new(&context);
+        let told = |bytes: f64, line: &str| {
+            vec![ToolReport::Progress { progress: bytes, total: None, message: Some(line.to_owned()) }]
+        };
+        progress.push(b"1\n");
+        assert_eq!(reports.take_waiting(), told(2.0, "1"), "the first at once");
+        for _ in 0..1000 {
+            progress.push(b"2\n");
+        }
+        assert_eq!(reports.take_waiting(), []);
+        let start = Instant::now();
+        progress.due().await;
+        assert!(start.elapsed() >= EVERY && start.elapsed() < EVERY * 2);
+        progress.tell();
+        assert_eq!(reports.take_waiting(), told(2002.0, "2"));
+        assert!(tokio::time::timeout(EVERY * 100, progress.due()).await.is_err(), "nothing is new");
+        progress.push(b"3\n");
+        assert_eq!(reports.take_waiting(), told(2004.0, "3"), "after a pause at once");
+        progress.push(b"4\n");
+        progress.tell();
+        assert_eq!(reports.take_waiting(), told(2006.0, "4"));
+        progress.tell();
+        assert_eq!(reports.take_waiting(), [], "nothing is told twice");
     }
 
     // BUILTIN-103

@@ -46,6 +46,15 @@ async fn background_shells_exist_only_where_a_registry_was_given() {
     assert!(flag["description"].as_str().is_some_and(|text| !text.is_empty()));
     let ten = |tools: Vec<toolnexus_core::Tool>| serde_json::to_value(&tools[..10]).unwrap();
     assert_eq!(ten(with), ten(create_builtin_tools(Some(&without))), "the ten are otherwise unchanged");
+
+    let elsewhere = BuiltinsConfig {
+        shell: vec!["pwsh".into(), "-Command".into()],
+        base_dir: Some("elsewhere".into()),
+        confine_to_base_dir: true,
+        ..shells.config()
+    };
+    let face = |config: &BuiltinsConfig| serde_json::to_string(&create_builtin_tools(Some(config))).unwrap();
+    assert_eq!(face(&elsewhere), face(&shells.config()), "where a tool runs does not show");
 }
 
 // BUILTIN-87, BUILTIN-94, BUILTIN-17
@@ -306,12 +315,14 @@ async fn every_way_of_ending_a_shell_is_called_killed() {
 }
 
 // BUILTIN-92
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_output_appears_after_a_final_status() {
     let shells = Shells::new();
-    // A child prints when the shell has gone.
-    shells.run("(while kill -0 $$ 2>/dev/null; do :; done; echo late) & echo first").await;
-    let (printed, end) = shells.until_ended("bg1").await;
+    // A child prints when the shell has gone. The clock stands still until it has.
+    let late = "while kill -0 $$ 2>/dev/null; do :; done; echo late; touch said";
+    shells.run(&format!("({late}) & echo first")).await;
+    let ((printed, end), ()) =
+        tokio::join!(shells.until_ended("bg1"), processes::appears(&shells.place, "said"));
     assert_eq!((printed.as_str(), &end["exitCode"]), ("first\nlate\n", &json!(0)));
     for _ in 0..10 {
         assert_eq!(shells.read("bg1").await.0, "");
@@ -483,6 +494,23 @@ async fn a_mebibyte_of_output_waits_for_its_reader() {
     assert_eq!((rest.len(), rest.ends_with("xend")), (1024 * 1024, true));
     assert_eq!(end["exitCode"], 0);
     assert_eq!(shells.read("bg1").await.0, "");
+}
+
+// BUILTIN-99, BUILTIN-95: of many shells that have ended, the output of the newest waits
+#[tokio::test]
+async fn output_that_nobody_reads_is_dropped_in_the_end() {
+    let shells = Shells::new();
+    for n in 1..=66 {
+        let id = shells.run("printf unread").await;
+        assert_eq!(id, format!("bg{n}"));
+        while shells.registry.list().last().unwrap().running {
+            shells::pause().await;
+        }
+    }
+    assert_eq!(shells.read("bg1").await.0, "[… 6 bytes dropped]\n");
+    assert_eq!(shells.read("bg2").await.0, "unread");
+    assert_eq!(shells.read("bg66").await.0, "unread");
+    assert_eq!(shells.registry.list().len(), 66);
 }
 
 // BUILTIN-96

@@ -14,11 +14,11 @@ mod processes;
 use std::time::{Duration, Instant};
 
 use common::{Place, call, facts, limited, tool, wait_until};
-use processes::{alive, assert_gone, read_pid, reaped, started};
+use processes::{alive, appears, assert_gone, read_pid, reaped, started, started_in};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{ToolContext, ToolResult};
-use toolnexus_tools::{BuiltinLimits, BuiltinsConfig};
+use toolnexus_tools::{BackgroundShells, BuiltinLimits, BuiltinsConfig};
 
 fn grace(place: &Place, kill_grace_ms: u64) -> BuiltinsConfig {
     BuiltinsConfig { kill_grace_ms: Some(kill_grace_ms), ..place.config() }
@@ -87,6 +87,62 @@ async fn a_command_that_is_asked_to_end_may_clean_up() {
     assert!(!alive(group));
 }
 
+// BUILTIN-36: every member has the grace, not only the shell
+#[tokio::test]
+async fn a_child_that_outlives_its_shell_may_clean_up() {
+    let place = Place::new();
+    place.write(
+        "child.sh",
+        "trap 'touch asked; while [ ! -e go ]; do sleep 0.01; done; echo bye; exit 0' TERM\n\
+         echo $$ > child\nwhile :; do sleep 0.01; done\n",
+    );
+    let cancel = CancellationToken::new();
+    let context = ToolContext { cancel: cancel.clone(), ..Default::default() };
+    let bash = tool(&grace(&place, 600_000), "bash");
+    let command = json!({"command": "sh child.sh 2>/dev/null & echo $$ > pid; wait"});
+    let (result, group) = tokio::join!(bash.execute_with(command, context), async {
+        let group = started(&place).await;
+        started_in(&place, "child").await;
+        cancel.cancel();
+        appears(&place, "asked").await;
+        tokio::task::spawn_blocking(move || wait_until("the shell ends", || reaped(group))).await.unwrap();
+        assert!(alive(group), "its child still does");
+        place.write("go", "");
+        group
+    });
+    assert_eq!(failed(&result), "bash: command cancelled\nbye\n");
+    assert!(!alive(group));
+}
+
+// BUILTIN-36, BUILTIN-93: two seconds when nobody says otherwise, in the foreground and behind it
+#[tokio::test(start_paused = true)]
+async fn the_grace_is_two_seconds() {
+    let place = Place::new();
+    let stubborn = "trap '' TERM; echo $$ > pid; while :; do sleep 600 & wait; done";
+    let cancel = CancellationToken::new();
+    let context = ToolContext { cancel: cancel.clone(), ..Default::default() };
+    let bash = tool(&place.config(), "bash");
+    let (result, asked) = tokio::join!(bash.execute_with(json!({"command": stubborn}), context), async {
+        started(&place).await;
+        cancel.cancel();
+        tokio::time::Instant::now()
+    });
+    assert_eq!(failed(&result), "bash: command cancelled\n");
+    // The clock of the test jumps; beyond the grace there are a second for the kill and the last words.
+    let expected = Duration::from_millis(2000)..Duration::from_millis(3300);
+    assert!(expected.contains(&asked.elapsed()), "{:?}", asked.elapsed());
+
+    std::fs::remove_file(place.path().join("pid")).unwrap();
+    let registry = BackgroundShells::new();
+    let config = BuiltinsConfig { background: Some(registry.clone()), ..place.config() };
+    call(&config, "bash", json!({"command": stubborn, "run_in_background": true})).await;
+    started(&place).await;
+    let asked = tokio::time::Instant::now();
+    assert!(registry.kill("bg1").await);
+    let expected = Duration::from_millis(2000)..Duration::from_millis(3400);
+    assert!(expected.contains(&asked.elapsed()), "{:?}", asked.elapsed());
+}
+
 // BUILTIN-36: a grace without end is one
 #[tokio::test]
 async fn the_longest_grace_is_no_failure() {
@@ -97,7 +153,7 @@ async fn the_longest_grace_is_no_failure() {
     assert!(!alive(read_pid(&place.path().join("pid"))));
 }
 
-// BUILTIN-35, BUILTIN-19
+// BUILTIN-35, BUILTIN-19, BUILTIN-36
 #[tokio::test]
 async fn a_cancelled_command_is_ended_and_its_output_kept() {
     let place = Place::new();
@@ -113,6 +169,7 @@ async fn a_cancelled_command_is_ended_and_its_output_kept() {
     assert_eq!(failed(&result), "bash: command cancelled\nso far\n");
     assert_eq!(facts(&result), json!({"timedOut": false, "killedTree": true, "shell": "sh -c"}));
     assert!(!alive(group));
+    assert!(reaped(group));
 }
 
 // BUILTIN-37
@@ -180,6 +237,24 @@ async fn a_child_that_holds_the_pipe_does_not_hold_the_call() {
     assert!(!alive(read_pid(&place.path().join("pid"))));
 }
 
+// BUILTIN-38: half a second
+#[tokio::test(start_paused = true)]
+async fn the_pipe_is_read_for_half_a_second() {
+    let place = Place::new();
+    let (result, ended) =
+        tokio::join!(place.call("bash", json!({"command": "echo hi; sleep 600 & echo $$ > pid"})), async {
+            let shell = started(&place).await;
+            tokio::task::spawn_blocking(move || wait_until("the shell ends", || reaped(shell)))
+                .await
+                .unwrap();
+            tokio::time::Instant::now()
+        });
+    assert_eq!((result.output.as_str(), result.is_error), ("hi\n", false));
+    // After it the child has its grace; the clock of the test jumps.
+    let expected = Duration::from_millis(500)..Duration::from_millis(3700);
+    assert!(expected.contains(&ended.elapsed()), "{:?}", ended.elapsed());
+}
+
 // BUILTIN-38: a child that let go of the pipe is ended as well
 #[tokio::test]
 async fn what_outlives_the_shell_is_ended() {
@@ -191,10 +266,12 @@ async fn what_outlives_the_shell_is_ended() {
 }
 
 // BUILTIN-38: what a child says soon after the shell has ended is still heard
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn late_output_is_read_to_its_end() {
-    let command = "(while kill -0 $$ 2>/dev/null; do :; done; echo late) & echo first";
-    let result = Place::new().call("bash", json!({"command": command})).await;
+    let place = Place::new();
+    // The clock stands still until the child has spoken.
+    let command = "(while kill -0 $$ 2>/dev/null; do :; done; echo late; touch said) & echo first";
+    let (result, ()) = tokio::join!(place.call("bash", json!({"command": command})), appears(&place, "said"));
     assert_eq!(result.output, "first\nlate\n");
 }
 

@@ -26,12 +26,19 @@ use crate::shell::Shell;
 /// Shells that run at once, at the most.
 const MAX_RUNNING: usize = 16;
 
+/// Shells that have ended and whose output still waits for a reader, at the most. Every shell stays
+/// listed, so without a bound an agent that never reads would fill the memory in time.
+const MAX_ENDED_UNREAD: usize = 64;
+
 /// A registry of background shells. The host owns it, and calls [`BackgroundShells::close_all`] when
 /// it shuts down; several toolkits may share one.
 ///
 /// Tools hold the registry, and toolkits hold tools: what still runs when the last of all of them and
 /// of the host's own handles is dropped is killed at once. So it is when the tokio runtime ends on
 /// which a shell was started, and when this process is killed.
+///
+/// At most 16 shells run at once. Output waits to be read, up to 1 MiB of each shell and of the 64 that
+/// ended last; a read says what was dropped.
 ///
 /// ```
 /// # #[cfg(unix)]
@@ -137,6 +144,8 @@ impl BackgroundShells {
         if running >= MAX_RUNNING {
             return Err(format!("too many background shells ({running} running)"));
         }
+        let ended = registry.shells.iter().rev().filter(|shell| shell.status() != Status::Running);
+        ended.skip(MAX_ENDED_UNREAD).for_each(|shell| shell.forget_output());
         let id = format!("bg{}", registry.shells.len() + 1);
         registry.shells.push(BackgroundShell::start(id.clone(), shell, command, workdir, grace)?);
         Ok(id)

@@ -108,6 +108,11 @@ impl BackgroundShell {
         (printed.unread.take(status != Status::Running), status)
     }
 
+    /// Drops output that nobody has read.
+    pub(super) fn forget_output(&self) {
+        self.printed().unread.forget();
+    }
+
     /// Has the shell ended in good order. It does, whether or not anybody waits for that.
     pub(super) fn ask_to_end(&self) {
         self.unwanted.cancel();

@@ -20,6 +20,11 @@ impl Unread {
         self.push_within(bytes, UNREAD_BYTES);
     }
 
+    /// Drops everything; the next read says so.
+    pub(super) fn forget(&mut self) {
+        self.dropped += std::mem::take(&mut self.bytes).len() as u64;
+    }
+
     fn push_within(&mut self, bytes: &[u8], limit: usize) {
         self.bytes.extend(bytes);
         let surplus = self.bytes.len().saturating_sub(limit);
@@ -63,6 +68,20 @@ mod tests {
         assert_eq!((rest.len(), rest.ends_with("xxend")), (UNREAD_BYTES, true));
         unread.push(b"more");
         assert_eq!(unread.take(false), "more", "what was dropped is told once");
+        assert_eq!(unread.take(true), "");
+    }
+
+    // BUILTIN-96, BUILTIN-99
+    #[test]
+    fn what_is_forgotten_is_said() {
+        let mut unread = Unread::default();
+        unread.forget();
+        assert_eq!(unread.take(false), "", "there was nothing");
+        unread.push("é".as_bytes());
+        unread.forget();
+        unread.push(b"new");
+        unread.forget();
+        assert_eq!(unread.take(true), "[… 5 bytes dropped]\n");
         assert_eq!(unread.take(true), "");
     }
 
