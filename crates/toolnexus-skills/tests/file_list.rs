@@ -333,3 +333,18 @@ fn a_skill_that_was_removed_still_answers() {
     assert!(!result.is_error && result.output.contains("\nBody of s.\n"));
     assert_eq!(files(&result), Vec::<String>::new());
 }
+
+// SKILL-32: a search that nobody waits for any more ends; what needs none is answered all the same
+#[tokio::test]
+async fn a_cancelled_call_looks_for_no_files() {
+    let root = Root::new();
+    root.skill("disk", "disk").write("disk/x", "");
+    let data = def("data", "", "body");
+    let tool = load_skills(&LoadSkillsOptions { skills: vec![data], ..root.options() }).tool();
+    let context = toolnexus_core::ToolContext::default();
+    context.cancel.cancel();
+    let call = async |name: &str| tool.execute_with(json!({"name": name}), context.clone()).await;
+    assert_eq!(call("disk").await, ToolResult::failure("skill: cancelled"));
+    assert!(!call("data").await.is_error);
+    assert_eq!(files(&tool.execute(json!({"name": "disk"})).await), [root.at("disk/x")]);
+}
