@@ -9,7 +9,7 @@ use toolnexus::{
 };
 use toolnexus_testkit::model::{Reply, Script};
 
-use crate::servers;
+use crate::{servers, trees};
 
 /// One thing to measure.
 pub(crate) struct Case {
@@ -46,8 +46,8 @@ pub(crate) enum Peer {
         /// Makes the work of one run, given the server's base URL.
         work: fn(String) -> Work,
     },
-    /// MCP servers, started by this.
-    Servers(fn() -> BoxFuture<'static, Result<Sides, BoxError>>),
+    /// MCP servers or files, which this prepares.
+    Prepared(fn() -> BoxFuture<'static, Result<Sides, BoxError>>),
 }
 
 /// The two that take turns.
@@ -114,7 +114,7 @@ pub(crate) fn all() -> Vec<Case> {
             runs_per_round: 200,
             at_once: 1,
             clock: Clock::Cpu,
-            peer: Peer::Servers(|| Box::pin(servers::one_call())),
+            peer: Peer::Prepared(|| Box::pin(servers::one_call())),
         },
         Case {
             name: "build_20_servers",
@@ -122,7 +122,15 @@ pub(crate) fn all() -> Vec<Case> {
             runs_per_round: 1,
             at_once: 1,
             clock: Clock::Wall,
-            peer: Peer::Servers(|| Box::pin(servers::many_builds())),
+            peer: Peer::Prepared(|| Box::pin(servers::many_builds())),
+        },
+        Case {
+            name: "grep_tree",
+            target: 1.50,
+            runs_per_round: 1,
+            at_once: 1,
+            clock: Clock::Wall,
+            peer: Peer::Prepared(|| Box::pin(trees::grep())),
         },
     ]
 }

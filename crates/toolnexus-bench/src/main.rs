@@ -4,7 +4,8 @@
 //! prepared, and the answer parsed as `serde_json::Value`. The floor of an MCP call is the same call
 //! with a bare `rmcp` client. Both run on this one thread, whose CPU time is what counts; the scripted
 //! model server answers on a thread of its own, MCP servers are processes. Of a toolkit over many
-//! servers it is the wall time that counts, and the floor is one over the slowest of them. Floor and
+//! servers it is the wall time that counts, and the floor is one over the slowest of them; of a search too,
+//! whose floor is a bare walk and search with the crates that it stands on. Floor and
 //! case take turns in short rounds and the ratio is taken round by round, so that a machine that changes
 //! its speed changes both.
 
@@ -14,6 +15,7 @@ mod measure;
 mod memory;
 mod report;
 mod servers;
+mod trees;
 
 use clap::Parser;
 

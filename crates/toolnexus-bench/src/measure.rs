@@ -48,7 +48,7 @@ pub(crate) async fn measure(case: &Case, rounds: usize) -> Result<Row, BoxError>
             let (sides, server) = against_model(*script, *work).await?;
             (sides, Some(server))
         }
-        Peer::Servers(start) => (start().await?, None),
+        Peer::Prepared(start) => (start().await?, None),
     };
     // The first rounds fill caches and pools.
     side_by_side(case, &sides.floor).await?;

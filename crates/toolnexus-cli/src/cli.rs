@@ -14,6 +14,8 @@ use crate::mcp::{self, McpCommand};
 use crate::runs::{self, RunsCommand};
 use crate::screen::{Paint, Screen};
 use crate::serve::{self, ServeArgs};
+use crate::skills::{self, SkillsCommand};
+use crate::tools::{self, ToolsCommand};
 use crate::{demo, list, logging, models, provider, run};
 
 /// How long a task that cannot be interrupted may keep the process from ending.
@@ -69,21 +71,21 @@ enum Command {
         command: RunsCommand,
     },
 
-    /// List the tools that `run` would give a model
-    #[command(after_help = "\
+    /// List the tools that `run` would give a model, or call one of them
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
 Examples:
   toolnexus tools
   toolnexus tools --no-builtins --mcp other.json
-  toolnexus tools --schema anthropic | jq '.[0]'")]
+  toolnexus tools --schema anthropic | jq '.[0]'
+  toolnexus tools call glob '{\"pattern\": \"**/*.md\"}'"
+    )]
     Tools {
+        #[command(subcommand)]
+        command: Option<ToolsCommand>,
         #[command(flatten)]
-        sources: SourceArgs,
-        /// Print one JSON document instead: tools, servers, errors, skipped skills
-        #[arg(long, conflicts_with = "schema")]
-        json: bool,
-        /// Print the array of tools as this provider wants it
-        #[arg(long, value_name = "STYLE")]
-        schema: Option<StyleArg>,
+        listing: ToolsArgs,
     },
 
     /// Lend the tools to other programs, over MCP
@@ -110,7 +112,7 @@ Without --base-url the first key found in the environment decides, as for `tooln
         command: McpCommand,
     },
 
-    /// Look at skills
+    /// Look at skills, and check them
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Skills {
         #[command(subcommand)]
@@ -125,21 +127,25 @@ Without --base-url the first key found in the environment decides, as for `tooln
 impl Command {
     /// Whether its output has the skills that were skipped.
     fn lists_skips(&self) -> bool {
-        matches!(self, Command::Skills { .. } | Command::Tools { schema: None, .. })
+        match self {
+            Command::Skills { command } => command.lists_skips(),
+            Command::Tools { command: None, listing } => listing.schema.is_none(),
+            _ => false,
+        }
     }
 }
 
-#[derive(Subcommand)]
-enum SkillsCommand {
-    /// List the skills, and the files that did not become one and why
-    List {
-        /// A directory to search, instead of `skills`; may be given more than once
-        #[arg(long, value_name = "DIR")]
-        skills: Vec<PathBuf>,
-        /// Print one JSON document instead
-        #[arg(long)]
-        json: bool,
-    },
+/// `toolnexus tools`.
+#[derive(Args)]
+pub(crate) struct ToolsArgs {
+    #[command(flatten)]
+    sources: SourceArgs,
+    /// Print one JSON document instead: tools, servers, errors, skipped skills
+    #[arg(long, conflicts_with = "schema")]
+    json: bool,
+    /// Print the array of tools as this provider wants it
+    #[arg(long, value_name = "STYLE")]
+    schema: Option<StyleArg>,
 }
 
 /// Where tools come from.
@@ -361,7 +367,8 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
         Command::Demo => demo::run(screen, &interrupt).await,
         Command::Run(args) => run::run(args, screen, &interrupt).await,
         Command::Runs { command } => runs::carry_out(command, screen, &interrupt).await,
-        Command::Tools { sources, json, schema } => {
+        Command::Tools { command: Some(command), .. } => tools::carry_out(command, screen, &interrupt).await,
+        Command::Tools { command: None, listing: ToolsArgs { sources, json, schema } } => {
             let form = match (json, schema) {
                 (true, _) => list::Form::Json,
                 (false, Some(style)) => list::Form::Schema(style.into()),
@@ -372,9 +379,7 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::serve(args, screen, &interrupt).await,
         Command::Models(args) => models::models(&args, screen, &interrupt).await,
         Command::Mcp { command } => mcp::carry_out(command, screen, &interrupt).await,
-        Command::Skills { command: SkillsCommand::List { skills, json } } => {
-            list::skills(skills, json, screen)
-        }
+        Command::Skills { command } => skills::carry_out(command, screen),
         Command::DemoMcpServer => Ok(demo::serve_mcp()),
     }
 }

@@ -131,7 +131,7 @@ fn is_there(path: &Path) -> bool {
 }
 
 /// Whether it is a directory whose entries can be listed, and opened.
-fn readable(dir: &Path) -> io::Result<()> {
+pub(crate) fn readable(dir: &Path) -> io::Result<()> {
     std::fs::read_dir(dir)?;
     dir.join(".").metadata().map(drop)
 }

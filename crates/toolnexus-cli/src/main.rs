@@ -1,12 +1,13 @@
 //! The `toolnexus` command.
 //!
-//! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list`, `mcp`, `models` and
-//! `serve` are the commands. `provider` chooses a model, `loading` builds the toolkit, `session` drives a run,
+//! `cli` reads the command line and carries it out: `run`, `runs`, `demo`, `list`, `mcp`, `models`, `serve`,
+//! `skills` and `tools` are the commands. `calling` is what the two commands that call a tool share. `provider` chooses a model, `loading` builds the toolkit, `session` drives a run,
 //! `render` shows it, `model_failure` explains what the model could not do. `person` asks at the terminal,
 //! `answer` reads what somebody answers. `sign_in` is for remote servers that want it. `screen` is the only place that writes to stdout and stderr, `exit`
 //! has the exit codes.
 
 mod answer;
+mod calling;
 mod cli;
 mod demo;
 mod exit;
@@ -27,8 +28,10 @@ mod screen;
 mod serve;
 mod session;
 mod sign_in;
+mod skills;
 mod stdin;
 mod timing;
+mod tools;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -227,8 +227,15 @@ fn note_tools(profile: &McpServeConfig, toolkit: &Toolkit, builtins: bool, place
     screen.note(&format!("serving {} over MCP {place}{list}", count(tools.len(), "tool")));
     if !builtins {
         screen.note(&paint.dim("the built-in tools are not served; --builtins adds them"));
-    } else if tools.iter().any(|tool| tool.name == "bash") {
+        return;
+    }
+    let has = |name: &str| tools.iter().any(|tool| tool.name == name);
+    if has("bash") {
         screen.note(&format!("{} callers can run any command of yours with bash", paint.warn("warning:")));
+    } else if let Some(writer) =
+        ["write", "edit", "apply_patch", "notebook_edit"].into_iter().find(|it| has(it))
+    {
+        screen.note(&format!("{} callers can change your files with {writer}", paint.warn("warning:")));
     }
 }
 

@@ -32,7 +32,7 @@ async fn stdout_is_exactly_the_answer() {
     // Everything else is on stderr: what was loaded, what was said before, the call, the sum.
     ran.says(&[
         "m at 127.0.0.1:",
-        "5 tools (3 builtin, 1 mcp, 1 skill), 1 skill",
+        "12 tools (10 builtin, 1 mcp, 1 skill), 1 skill",
         "Let me look.",
         "✓ docs_find(q: \"life\") → 42 ·",
         "done · 2 turns · 1 tool call · 42 tokens (30 in, 12 out)",

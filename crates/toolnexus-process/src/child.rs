@@ -1,18 +1,16 @@
-//! A child process: its life and its end.
+//! A child process that one talks with: its life and its end.
 
-use std::future::poll_fn;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::job::{Exit, Job, Streams};
 use crate::tail::Tail;
 
 /// How long standard error may take to drain once the child is gone: a process that left the group
@@ -53,12 +51,9 @@ struct End {
 }
 
 struct Shared {
-    child: Mutex<Box<dyn ChildWrapper>>,
+    job: Job,
     stderr: Mutex<Tail>,
     end: watch::Sender<End>,
-    /// Dropped once the child is reaped: its number may be somebody else's then.
-    #[cfg(unix)]
-    guarded: Mutex<Option<crate::guardian::Guarded>>,
 }
 
 /// A running child with its whole process tree. Dropping it kills the tree at once; a task of the
@@ -113,30 +108,15 @@ impl ChildProcess {
     /// Outside a tokio runtime.
     pub fn spawn(mut command: Command, held: impl Send + 'static) -> io::Result<(Self, Pipes)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut wrap = CommandWrap::from(command);
-        #[cfg(unix)]
-        wrap.wrap(process_wrap::tokio::ProcessGroup::leader());
-        #[cfg(windows)]
-        wrap.wrap(process_wrap::tokio::JobObject);
-        wrap.wrap(KillOnDrop);
-        let mut child = wrap.spawn()?;
-
-        #[cfg(unix)]
-        let guarded = child.id().and_then(crate::guardian::guard);
-        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
-        let shared = Arc::new(Shared {
-            child: Mutex::new(child),
-            stderr: Mutex::default(),
-            end: watch::Sender::new(End::default()),
-            #[cfg(unix)]
-            guarded: Mutex::new(guarded),
-        });
-        let process = ChildProcess { shared: Arc::clone(&shared) };
-        let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        let (job, exit, streams) = Job::start_piped(command)?;
+        let Streams { stdin: Some(stdin), stdout: Some(stdout), stderr: Some(stderr) } = streams else {
             return Err(io::Error::other("the child has no pipes"));
         };
+        let shared =
+            Arc::new(Shared { job, stderr: Mutex::default(), end: watch::Sender::new(End::default()) });
+        let process = ChildProcess { shared: Arc::clone(&shared) };
         tokio::spawn(async move {
-            shared.attend(stderr).await;
+            shared.attend(exit, stderr).await;
             drop(held);
         });
         Ok((process, Pipes { stdin, stdout }))
@@ -144,7 +124,7 @@ impl ChildProcess {
 
     /// Kills the process tree at once. Safe at any time, any number of times.
     pub fn kill(&self) {
-        self.shared.kill();
+        self.shared.job.kill();
     }
 
     /// A look at the child that does not keep it alive.
@@ -197,7 +177,7 @@ impl ChildView {
 
     /// Kills the process tree at once. Safe at any time, any number of times.
     pub fn kill(&self) {
-        self.shared.kill();
+        self.shared.job.kill();
     }
 }
 
@@ -208,44 +188,26 @@ impl std::fmt::Debug for ChildView {
 }
 
 impl Shared {
-    fn kill(&self) {
-        let mut child = lock(&self.child);
-        // Once the child is reaped its number may be somebody else's.
-        if self.end.borrow().exit.is_none() {
-            let _ = child.start_kill();
-        }
-    }
-
     /// Reads standard error and reaps the child.
-    async fn attend(&self, stderr: ChildStderr) {
+    async fn attend(&self, mut exit: Exit, stderr: ChildStderr) {
         let reading = self.read_stderr(stderr);
         tokio::pin!(reading);
         tokio::select! {
-            () = self.reap() => {
+            () = self.reap(&mut exit) => {
                 let _ = timeout(DRAIN_WAIT, &mut reading).await;
             }
             () = &mut reading => {
                 self.end.send_modify(|end| end.drained = true);
-                self.reap().await;
+                self.reap(&mut exit).await;
             }
         }
         self.end.send_modify(|end| end.drained = true);
     }
 
-    /// Waits for the child, then kills what it left behind in its group.
-    async fn reap(&self) {
-        poll_fn(|context| {
-            let mut child = lock(&self.child);
-            let Poll::Ready(status) = child.wait().as_mut().poll(context) else { return Poll::Pending };
-            // Still under the lock, so that no kill can come in between.
-            let _ = child.start_kill();
-            #[cfg(unix)]
-            drop(lock(&self.guarded).take());
-            let exit = status.ok().and_then(ChildExit::of);
-            self.end.send_modify(|end| end.exit = Some(exit));
-            Poll::Ready(())
-        })
-        .await;
+    /// Waits for the child, and kills what it left behind in its group.
+    async fn reap(&self, exit: &mut Exit) {
+        let exit = exit.wait_and_kill().await.ok().and_then(ChildExit::of);
+        self.end.send_modify(|end| end.exit = Some(exit));
     }
 
     async fn read_stderr(&self, mut stderr: ChildStderr) {
@@ -256,13 +218,6 @@ impl Shared {
                 Ok(read) => lock(&self.stderr).push(buffer.get(..read).unwrap_or_default()),
             }
         }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Only without a runtime to reap it does a child get here alive.
-        self.kill();
     }
 }
 

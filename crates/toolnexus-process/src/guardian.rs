@@ -7,7 +7,9 @@
 //! So a *guardian* runs beside the children: a small shell that reads the numbers of their process
 //! groups from a pipe. Only this process holds the other end, so the pipe closes when it ends, however
 //! it ends, and the guardian then kills every group that is still there. There is one guardian for all
-//! children, started with the first and gone with the last.
+//! children. It is started with the first of them and goes half a second after the last: a program that
+//! runs one command after the other would else pay for two shells with each, and one that has closed
+//! everything wants nothing of it left.
 //!
 //! Linux has a parent-death signal (`PR_SET_PDEATHSIG`), which would do without the shell. It reaches
 //! the direct child alone, and the direct child is mostly a launcher (`npx`, `uvx`, a shell) whose own
@@ -15,10 +17,12 @@
 //! that is torn down is too early; and it takes unsafe code. The group is the right unit, and every
 //! Unix has it.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Notes groups (`+ N`) and forgets them (`- N`) until its input ends, then kills those it knows.
 /// Built-in commands only, so it needs no PATH. It is deaf to what a terminal sends.
@@ -36,37 +40,66 @@ done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 "#;
 
-/// The guardian of this process, for as long as there are children.
-static GUARDIAN: Mutex<Weak<Guardian>> = Mutex::new(Weak::new());
+/// How long a guardian without anybody to guard stays.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// The guardian of this process.
+static GUARDIAN: Mutex<Guardian> =
+    Mutex::new(Guardian { shell: None, groups: BTreeSet::new(), used: None, attended: false });
+
+/// The last group has gone.
+static EMPTIED: Condvar = Condvar::new();
 
 struct Guardian {
-    /// `None` while it is being ended.
-    shell: Mutex<Option<Child>>,
+    /// `None` where there is no shell: children then live as long as they like when this process is
+    /// killed.
+    shell: Option<Child>,
+    /// What a guardian must know that has to begin anew.
+    groups: BTreeSet<u32>,
+    /// When it was last asked for something.
+    used: Option<Instant>,
+    /// There is a thread that ends it.
+    attended: bool,
 }
 
 /// A process group that is killed if this process ends before this value.
-pub(crate) struct Guarded {
-    guardian: Arc<Guardian>,
-    group: u32,
+pub(crate) struct Guarded(u32);
+
+/// Sees to it that there is a guardian.
+pub(crate) fn stand_by() {
+    guardian().start();
 }
 
-/// Has a group watched. `None`: there is no shell on this system; the child then lives as long as it
-/// likes when this process is killed.
-pub(crate) fn guard(group: u32) -> Option<Guarded> {
-    let mut current = GUARDIAN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(guardian) = current.upgrade()
-        && guardian.tell('+', group)
-    {
-        return Some(Guarded { guardian, group });
+/// Has a group watched.
+pub(crate) fn guard(group: u32) -> Guarded {
+    let mut guardian = guardian();
+    guardian.groups.insert(group);
+    guardian.tell('+', group);
+    Guarded(group)
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let mut guardian = guardian();
+        guardian.groups.remove(&self.0);
+        guardian.tell('-', self.0);
+        if guardian.groups.is_empty() {
+            EMPTIED.notify_one();
+        }
     }
-    // The first child, or somebody has killed the guardian.
-    let guardian = Arc::new(Guardian::start()?);
-    *current = Arc::downgrade(&guardian);
-    guardian.tell('+', group).then_some(Guarded { guardian, group })
+}
+
+fn guardian() -> MutexGuard<'static, Guardian> {
+    GUARDIAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Guardian {
-    fn start() -> Option<Self> {
+    /// Starts the shell if there is none.
+    fn start(&mut self) {
+        self.used = Some(Instant::now());
+        if self.shell.is_some() {
+            return;
+        }
         let shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "toolnexus-guardian"])
             .env_clear()
@@ -79,35 +112,62 @@ impl Guardian {
             .process_group(0)
             .spawn();
         match shell {
-            Ok(shell) => Some(Guardian { shell: Mutex::new(Some(shell)) }),
+            Ok(shell) => self.shell = Some(shell),
             Err(error) => {
                 tracing::debug!("no guardian for child processes: {error}");
-                None
+                return;
             }
+        }
+        if !self.attended {
+            let thread = std::thread::Builder::new().name("toolnexus-guardian".into());
+            // Without a thread it stays.
+            self.attended = thread.spawn(attend).is_ok();
         }
     }
 
-    /// Whether it has been told.
-    fn tell(&self, what: char, group: u32) -> bool {
-        let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
-        let stdin = shell.as_mut().and_then(|shell| shell.stdin.as_mut());
-        stdin.is_some_and(|stdin| stdin.write_all(format!("{what} {group}\n").as_bytes()).is_ok())
+    fn tell(&mut self, what: char, group: u32) {
+        self.used = Some(Instant::now());
+        if self.write(&format!("{what} {group}\n")) {
+            return;
+        }
+        // Somebody has killed it.
+        if let Some(mut dead) = self.shell.take() {
+            let _ = dead.kill();
+            let _ = dead.wait();
+        }
+        if self.groups.is_empty() {
+            return;
+        }
+        self.start();
+        let all: String = self.groups.iter().map(|group| format!("+ {group}\n")).collect();
+        self.write(&all);
+    }
+
+    /// Whether somebody is there to read.
+    fn write(&mut self, text: &str) -> bool {
+        let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
+        stdin.is_some_and(|stdin| stdin.write_all(text.as_bytes()).is_ok())
     }
 }
 
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        self.guardian.tell('-', self.group);
+/// Ends the shell when it has not been needed for a while.
+fn attend() {
+    let mut guardian = guardian();
+    loop {
+        if !guardian.groups.is_empty() {
+            guardian = EMPTIED.wait(guardian).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        let idle = guardian.used.map_or(LINGER, |used| used.elapsed());
+        let Some(rest) = LINGER.checked_sub(idle).filter(|rest| !rest.is_zero()) else { break };
+        guardian = EMPTIED.wait_timeout(guardian, rest).unwrap_or_else(PoisonError::into_inner).0;
     }
-}
-
-impl Drop for Guardian {
-    fn drop(&mut self) {
-        let shell = self.shell.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut shell) = shell else { return };
-        // It ends by itself when its input does, and nobody should wait for that.
+    let shell = guardian.shell.take();
+    guardian.attended = false;
+    drop(guardian);
+    if let Some(mut shell) = shell {
+        // Its input ends, and so does it.
         drop(shell.stdin.take());
-        let reaping = std::thread::Builder::new().name("toolnexus-reap".into());
-        let _ = reaping.spawn(move || shell.wait());
+        let _ = shell.wait();
     }
 }

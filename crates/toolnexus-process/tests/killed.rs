@@ -2,41 +2,19 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::{STUBBORN, gone, is_alive, numbers, sh};
 use tokio::io::AsyncBufReadExt as _;
-use toolnexus_process::{ChildExit, ChildProcess};
+use toolnexus_process::{ChildExit, ChildProcess, Job};
 
-/// In the environment of the process that plays the owner.
+/// In the environment of the process that plays the owner; its value is the part to play.
 const OWNER: &str = "TOOLNEXUS_PROCESS_TEST_OWNER";
-
-/// A server that takes no notice of anything but SIGKILL, with a child of its own. Tells both
-/// numbers.
-const STUBBORN: &str = "trap '' HUP INT TERM; sleep 600 & echo $$ $!; while :; do wait; sleep 1; done";
-
-fn stubborn() -> tokio::process::Command {
-    let mut command = tokio::process::Command::new("sh");
-    command.args(["-c", STUBBORN]);
-    command
-}
-
-fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
-}
-
-fn gone(pids: impl IntoIterator<Item = u32>) {
-    let end = Instant::now() + Duration::from_secs(10);
-    for pid in pids {
-        while is_alive(pid) {
-            assert!(Instant::now() < end, "process {pid} is still alive");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
 
 /// The shells that guard this process's children.
 #[cfg(target_os = "linux")]
@@ -52,16 +30,13 @@ fn guardians_of(owner: u32) -> BTreeSet<u32> {
     .collect()
 }
 
-/// Plays the owner when it is asked to: starts three children, tells their numbers, and waits to be
-/// killed.
+/// Plays the owner when it is asked to: starts children, tells their numbers, and waits to be killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn owner() {
-    if std::env::var_os(OWNER).is_none() {
-        return;
-    }
+    let Some(part) = std::env::var_os(OWNER) else { return };
     let mut held = Vec::new();
     for _ in 0..3 {
-        let (child, pipes) = ChildProcess::spawn(stubborn(), ()).unwrap();
+        let (child, pipes) = ChildProcess::spawn(sh(STUBBORN), ()).unwrap();
         let mut lines = tokio::io::BufReader::new(pipes.stdout).lines();
         println!("family {}", lines.next_line().await.unwrap().unwrap());
         held.push((child, lines, pipes.stdin));
@@ -70,17 +45,65 @@ async fn owner() {
     let (child, ..) = held.remove(0);
     child.kill();
     child.view().gone().await;
-    println!("ready");
+
+    #[cfg(target_os = "linux")]
+    if part == "without its guardian" {
+        let guardians = guardians_of(std::process::id());
+        for guardian in &guardians {
+            rustix::process::kill_process(pid(*guardian), rustix::process::Signal::KILL).unwrap();
+        }
+        gone(guardians);
+    }
+    // After that: it is the next child that notices.
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = sh(STUBBORN);
+    command.stdout(writer);
+    let job = Job::start(command).unwrap();
+    let mut lines = BufReader::new(reader).lines();
+    println!("family {}", lines.next().unwrap().unwrap());
+    #[cfg(target_os = "linux")]
+    if part == "in good order" {
+        let guardians = guardians_of(std::process::id());
+        drop((job, held));
+        // Nobody is left to guard. It stays for a moment, and is reaped.
+        gone(guardians.iter().copied());
+        while !guardians_of(std::process::id()).is_empty() || threads().contains("toolnexus-guard") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The next child has one again.
+        let job = Job::start(sh("exec sleep 600")).unwrap();
+        assert_eq!(guardians_of(std::process::id()).intersection(&guardians).count(), 0);
+        println!("ready");
+        std::future::pending::<()>().await;
+        drop(job);
+        return;
+    }
+    println!("ready {part:?}");
     std::future::pending::<()>().await;
+    drop(job);
+}
+
+/// The names of this process's threads.
+#[cfg(target_os = "linux")]
+fn threads() -> String {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks
+        .flatten()
+        .map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default())
+        .collect()
 }
 
 #[cfg(target_os = "linux")]
-#[test]
-fn a_killed_owner_leaves_nothing_behind() {
-    // MCP-75: killed whole, also when our own process is killed
+fn pid(number: u32) -> rustix::process::Pid {
+    rustix::process::Pid::from_raw(number.try_into().unwrap()).unwrap()
+}
+
+/// Lets an owner play a part until it is ready, and kills it. Its children live until then, or not.
+#[cfg(target_os = "linux")]
+fn nothing_is_left_of(part: &str, live: bool) {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["owner", "--exact", "--nocapture"])
-        .env(OWNER, "1")
+        .env(OWNER, part)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -88,16 +111,14 @@ fn a_killed_owner_leaves_nothing_behind() {
     let mut families = Vec::new();
     for line in BufReader::new(owner.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
-        if line.ends_with("ready") {
+        if line.starts_with("ready") {
             break;
         }
-        if let Some((_, numbers)) = line.split_once("family ") {
-            families.push(numbers.split(' ').map(|n| n.parse::<u32>().unwrap()).collect::<Vec<_>>());
-        }
+        families.extend(line.split_once("family ").map(|(_, family)| numbers(family)));
     }
-    assert_eq!(families.len(), 3, "{families:?}");
+    assert_eq!(families.len(), 4, "{families:?}");
     gone(families.remove(0));
-    assert!(families.iter().flatten().all(|pid| is_alive(*pid)), "{families:?}");
+    assert!(families.iter().flatten().all(|pid| is_alive(*pid) == live), "{families:?}");
     let guardians = guardians_of(owner.id());
     assert_eq!(guardians.len(), 1, "one guardian for all");
 
@@ -107,11 +128,44 @@ fn a_killed_owner_leaves_nothing_behind() {
     gone(guardians);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_owner_leaves_nothing_behind() {
+    // MCP-75: killed whole, also when our own process is killed
+    nothing_is_left_of("with its guardian", true);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_guardian_that_was_killed_has_a_successor_that_knows_everybody() {
+    // MCP-75
+    nothing_is_left_of("without its guardian", true);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_guardian_goes_when_there_is_nobody_to_guard() {
+    nothing_is_left_of("in good order", false);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn one_guardian_serves_one_child_after_the_other() {
+    let _held = Job::start(sh("exec sleep 600")).unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..20 {
+        let (_job, mut exit) = Job::start(sh("exit 0")).unwrap();
+        assert!(exit.wait().await.unwrap().success());
+        seen.extend(guardians_of(std::process::id()));
+    }
+    assert_eq!(seen.len(), 1, "{seen:?}");
+}
+
 #[tokio::test]
 async fn dropping_a_child_kills_its_tree_and_reaps_it() {
     // MCP-75, MCP-77
     let (dropped, mut held) = tokio::sync::oneshot::channel::<()>();
-    let (child, pipes) = ChildProcess::spawn(stubborn(), dropped).unwrap();
+    let (child, pipes) = ChildProcess::spawn(sh(STUBBORN), dropped).unwrap();
     let mut lines = tokio::io::BufReader::new(pipes.stdout).lines();
     let family = lines.next_line().await.unwrap().unwrap();
     assert!(held.try_recv().is_err());
@@ -120,15 +174,14 @@ async fn dropping_a_child_kills_its_tree_and_reaps_it() {
     drop(child);
     view.gone().await;
     assert_eq!(view.exit(), Some(ChildExit::Signal(9)));
-    gone(family.split(' ').map(|n| n.parse::<u32>().unwrap()));
+    gone(numbers(&family));
     assert!(held.await.is_err(), "what was held is let go of");
 }
 
 #[tokio::test]
 async fn what_a_child_leaves_behind_goes_with_it() {
     // MCP-75: a launcher that ends before its own child
-    let mut command = tokio::process::Command::new("sh");
-    command.args(["-c", "sleep 600 2>&- & echo $!; echo left >&2; exit 7"]);
+    let command = sh("sleep 600 2>&- & echo $!; echo left >&2; exit 7");
     let (child, pipes) = ChildProcess::spawn(command, ()).unwrap();
     let mut lines = tokio::io::BufReader::new(pipes.stdout).lines();
     let left: u32 = lines.next_line().await.unwrap().unwrap().parse().unwrap();

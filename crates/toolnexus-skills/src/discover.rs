@@ -9,7 +9,7 @@ use url::Url;
 use crate::frontmatter;
 use crate::header::{self, Refusal};
 use crate::skill::{SkillInfo, SkillOrigin, SkillSkip, SkillSkipReason};
-use crate::walk::walk;
+use crate::walk::{Ended, MAX_ENTRIES, walk};
 
 /// The name of the file that makes a directory a skill.
 pub(crate) const SKILL_FILE: &str = "SKILL.md";
@@ -37,11 +37,17 @@ pub(crate) fn candidates(root: &Path) -> Vec<Candidate> {
         Err(error) => return cannot_be_read(&root, &error),
     }
     let mut files = Vec::new();
-    walk(&root, |entry| {
+    let ended = walk(&root, &|| false, |entry| {
         if entry.name == SKILL_FILE {
             files.push(entry.path.to_path_buf());
         }
     });
+    if ended == Ended::Cut {
+        tracing::warn!(
+            "[toolnexus] skills dir has more than {MAX_ENTRIES} entries, the deeper ones are not searched: {}",
+            root.display()
+        );
+    }
     files.iter().map(|file| read_candidate(file)).collect()
 }
 
@@ -67,11 +73,14 @@ fn read_candidate(file: &Path) -> Candidate {
         Ok(text) => text,
         Err(error) => return skip(SkillSkipReason::Unreadable, Some(error.to_string())),
     };
-    let parts = frontmatter::split(&text);
-    let header = match parts.header.map(header::read) {
-        Some(Ok(header)) => header,
-        None | Some(Err(Refusal::MissingName)) => return skip(SkillSkipReason::MissingName, None),
-        Some(Err(Refusal::Malformed(why))) => return skip(SkillSkipReason::MalformedFrontmatter, Some(why)),
+    let parts = match frontmatter::split(&text) {
+        Ok(parts) => parts,
+        Err(none) => return skip(SkillSkipReason::MissingName, Some(none.as_str().to_owned())),
+    };
+    let header = match header::read(parts.header) {
+        Ok(header) => header,
+        Err(Refusal::MissingName(why)) => return skip(SkillSkipReason::MissingName, Some(why.to_owned())),
+        Err(Refusal::Malformed(why)) => return skip(SkillSkipReason::MalformedFrontmatter, Some(why)),
     };
     let dir = file.parent().unwrap_or(file);
     let info = SkillInfo {

@@ -3,32 +3,53 @@
 /// The two parts of a `SKILL.md`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
-    /// The text between the fences. `None`: there is no header.
-    pub(crate) header: Option<&'a str>,
-    /// What follows the closing fence, or the whole text without a header.
+    /// The text between the fences.
+    pub(crate) header: &'a str,
+    /// What follows the closing fence.
     pub(crate) body: &'a str,
+}
+
+/// Why there is no header, and all of the text is body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoHeader {
+    /// The text begins with something else than a fence.
+    NotOpened,
+    /// There is no second fence.
+    NotClosed,
+}
+
+impl NoHeader {
+    /// What a person reads about it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            NoHeader::NotOpened => "there is no header: the first line is not ---",
+            NoHeader::NotClosed => "the header does not end: there is no second --- line",
+        }
+    }
 }
 
 /// Splits a text at its `---` lines.
 ///
 /// The first line must be a fence; the header ends at the next one. Lines end in LF or CRLF; a
 /// byte-order mark, and blanks behind a fence, are forgiven.
-pub(crate) fn split(text: &str) -> Parts<'_> {
-    let none = Parts { header: None, body: text };
+///
+/// # Errors
+/// Which of the two is missing.
+pub(crate) fn split(text: &str) -> Result<Parts<'_>, NoHeader> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some((first, rest)) = text.split_once('\n') else { return none };
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     if !is_fence(first) {
-        return none;
+        return Err(NoHeader::NotOpened);
     }
     let mut header_len = 0;
     for line in rest.split_inclusive('\n') {
         if is_fence(line.strip_suffix('\n').unwrap_or(line)) {
             let (header, tail) = rest.split_at(header_len);
-            return Parts { header: Some(header), body: tail.get(line.len()..).unwrap_or_default() };
+            return Ok(Parts { header, body: tail.get(line.len()..).unwrap_or_default() });
         }
         header_len += line.len();
     }
-    none
+    Err(NoHeader::NotClosed)
 }
 
 fn is_fence(line: &str) -> bool {
@@ -41,8 +62,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn some<'a>(header: &'a str, body: &'a str) -> Parts<'a> {
-        Parts { header: Some(header), body }
+    fn some<'a>(header: &'a str, body: &'a str) -> Result<Parts<'a>, NoHeader> {
+        Ok(Parts { header, body })
     }
 
     // SKILL-11, SKILL-19
@@ -58,20 +79,30 @@ mod tests {
 
     // SKILL-11
     #[test]
-    fn without_both_fences_everything_is_body() {
+    fn without_both_fences_there_is_no_header() {
         for text in [
             "",
-            "---",
-            "---\n",
             "body",
             "\n---\nname: a\n---\n",
-            "---\nname: a\n",
             " ---\na\n---\n",
             "----\na\n---\n",
+            "\u{feff}\u{feff}---\n---\n",
+        ] {
+            assert_eq!(split(text), Err(NoHeader::NotOpened), "{text:?}");
+        }
+        for text in [
+            "---",
+            "---\n",
+            "\u{feff}---\r\n",
+            "---\nname: a\n",
             "---\na: 1\n--- x\nrest",
             "---\na: 1\n ---\nrest",
+            "---\na: 1\n----\nrest",
+            "---\na: 1\n...\nrest",
+            // A lone carriage return ends no line.
+            "---\na: 1\r---\rrest",
         ] {
-            assert_eq!(split(text), Parts { header: None, body: text }, "{text:?}");
+            assert_eq!(split(text), Err(NoHeader::NotClosed), "{text:?}");
         }
     }
 
@@ -83,12 +114,11 @@ mod tests {
         // SKILL-11: any text at all
         #[test]
         fn nothing_is_lost_or_invented(text in any::<String>()) {
-            let parts = split(&text);
-            prop_assert!(text.ends_with(parts.body));
-            if let Some(header) = parts.header {
-                prop_assert!(text.contains(header));
-            } else {
-                prop_assert_eq!(parts.body, text.as_str());
+            if let Ok(parts) = split(&text) {
+                prop_assert!(text.ends_with(parts.body) && text.contains(parts.header));
+            }
+            if let Ok(parts) = split(&format!("---\n{text}")) {
+                prop_assert!(text.starts_with(parts.header) && text.ends_with(parts.body));
             }
         }
 
@@ -97,8 +127,8 @@ mod tests {
         fn lf_and_crlf_split_at_the_same_lines(lines in proptest::collection::vec(line(), 0..8)) {
             let (lf, crlf) = (lines.join("\n"), lines.join("\r\n"));
             let (a, b) = (split(&lf), split(&crlf));
-            prop_assert_eq!(a.header.map(str::to_owned), b.header.map(|h| h.replace("\r\n", "\n")));
-            prop_assert_eq!(a.body, b.body.replace("\r\n", "\n"));
+            let owned = |parts: Parts<'_>| [parts.header, parts.body].map(|part| part.replace("\r\n", "\n"));
+            prop_assert_eq!(a.map(owned), b.map(owned));
         }
 
         // SKILL-11, SKILL-19

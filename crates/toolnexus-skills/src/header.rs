@@ -18,7 +18,9 @@ pub(crate) struct Header {
 /// Why a header names no skill.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    MissingName,
+    /// What there is instead of a name.
+    MissingName(&'static str),
+    /// What the parser said.
     Malformed(String),
 }
 
@@ -28,7 +30,7 @@ pub(crate) fn read(text: &str) -> Result<Header, Refusal> {
         return Err(Refusal::Malformed(format!("the header is larger than {MAX_HEADER_BYTES} bytes")));
     }
     match yaml::parse(text) {
-        Ok(None) => Err(Refusal::MissingName),
+        Ok(None) => Err(Refusal::MissingName("the header is empty")),
         Ok(Some(Node::Map(entries))) => from_yaml(entries),
         Ok(Some(_)) => rescue(text, "frontmatter is not a YAML mapping".to_owned()),
         Err(why) => rescue(text, why),
@@ -36,20 +38,29 @@ pub(crate) fn read(text: &str) -> Result<Header, Refusal> {
 }
 
 fn from_yaml(entries: Vec<(Node, Node)>) -> Result<Header, Refusal> {
-    let text_of = |wanted: &str| {
-        let (_, value) = entries.iter().find(|(key, _)| key.is_text(wanted))?;
-        match value {
-            Node::Scalar { text, value } if !value.is_null() => non_blank(text),
-            _ => None,
-        }
+    let name = match value_of(&entries, "name") {
+        None => return Err(Refusal::MissingName("the header has no key name")),
+        Some(Node::List(_)) => return Err(Refusal::MissingName("name is a list")),
+        Some(Node::Map(_)) => return Err(Refusal::MissingName("name is a mapping")),
+        Some(scalar) => text_of(scalar).ok_or(Refusal::MissingName("name is empty"))?,
     };
-    let name = text_of("name").ok_or(Refusal::MissingName)?;
-    let description = text_of("description");
+    let description = value_of(&entries, "description").and_then(text_of);
     let meta = match Node::Map(entries).to_json() {
         Value::Object(meta) => meta,
         _ => Map::new(),
     };
     Ok(Header { name, description, meta })
+}
+
+fn value_of<'a>(entries: &'a [(Node, Node)], wanted: &str) -> Option<&'a Node> {
+    entries.iter().find_map(|(key, value)| key.is_text(wanted).then_some(value))
+}
+
+fn text_of(node: &Node) -> Option<String> {
+    match node {
+        Node::Scalar { text, value } if !value.is_null() => non_blank(text),
+        _ => None,
+    }
 }
 
 fn non_blank(text: &str) -> Option<String> {

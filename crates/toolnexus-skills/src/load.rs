@@ -1,6 +1,6 @@
 //! Merging what directories and definitions offer into one list.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use serde_json::Map;
@@ -70,26 +70,27 @@ fn merge(opts: &LoadSkillsOptions, extra: Vec<SkillDef>) -> Merged {
     let on_disk = opts.dirs.iter().flat_map(|root| discover::candidates(root));
     let as_data = opts.skills.iter().cloned().chain(extra).map(from_def);
 
-    let mut names = HashSet::new();
+    // Who has a name already, by where it is.
+    let mut names: HashMap<String, String> = HashMap::new();
     let mut merged = Merged { skills: Vec::new(), skipped: Vec::new() };
     for candidate in on_disk.chain(as_data) {
         match candidate {
             Candidate::Skip(skip) => merged.skipped.push(skip),
-            Candidate::Skill(skill, dir) if names.insert(skill.name.clone()) => {
-                merged.skills.push((*skill, dir))
-            }
-            Candidate::Skill(skill, _) => {
-                tracing::warn!(
-                    "[toolnexus] skill \"{}\" at {} skipped: the name is taken",
-                    skill.name,
-                    skill.location
-                );
-                merged.skipped.push(SkillSkip {
-                    location: skill.location,
-                    reason: SkillSkipReason::DuplicateName,
-                    detail: None,
-                });
-            }
+            Candidate::Skill(skill, dir) => match names.get(&skill.name) {
+                None => {
+                    names.insert(skill.name.clone(), skill.location.clone());
+                    merged.skills.push((*skill, dir));
+                }
+                Some(owner) => {
+                    let SkillInfo { name, location, .. } = *skill;
+                    tracing::warn!("[toolnexus] skill \"{name}\" at {location} skipped: the name is taken");
+                    merged.skipped.push(SkillSkip {
+                        location,
+                        reason: SkillSkipReason::DuplicateName,
+                        detail: Some(format!("\"{name}\" is the name of {owner}")),
+                    });
+                }
+            },
         }
     }
     merged

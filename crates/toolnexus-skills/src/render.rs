@@ -9,7 +9,7 @@ use toolnexus_core::ToolResult;
 use crate::discover::{SKILL_FILE, display};
 use crate::options::SkillPathDisplay;
 use crate::skill::SkillInfo;
-use crate::walk::walk;
+use crate::walk::{Ended, walk};
 
 /// How many files are listed when no limit is set.
 const DEFAULT_SAMPLE: usize = 10;
@@ -42,12 +42,14 @@ pub(crate) fn not_found(name: &str, skills: &[SkillInfo]) -> ToolResult {
     ToolResult::failure(format!("Skill \"{name}\" not found. Available skills: {names}"))
 }
 
-/// One skill's instructions and a sample of its files. `dir` is set for a disk skill.
+/// One skill's instructions and a sample of its files. `dir` is set for a disk skill. When `stop` says so
+/// the search for files ends, and with it the call.
 pub(crate) fn skill(
     skill: &SkillInfo,
     dir: Option<&Path>,
     sample_limit: i64,
     path_display: SkillPathDisplay,
+    stop: &dyn Fn() -> bool,
 ) -> ToolResult {
     let hide_paths = dir.is_some() && path_display == SkillPathDisplay::Logical;
     let logical = format!("skill://{}/", skill.name);
@@ -67,7 +69,11 @@ pub(crate) fn skill(
         "Relative paths in this skill (e.g., scripts/, reference/) are relative to this base directory."
             .to_owned(),
     ];
-    if let Some(files) = sample(skill, dir, sample_limit, hide_paths) {
+    let files = match sample(skill, dir, sample_limit, hide_paths, stop) {
+        Ok(files) => files,
+        Err(Cancelled) => return ToolResult::failure("skill: cancelled"),
+    };
+    if let Some(files) = files {
         lines.push("Note: file list is sampled.".to_owned());
         lines.push(String::new());
         lines.push("<skill_files>".to_owned());
@@ -82,25 +88,42 @@ pub(crate) fn skill(
     ToolResult::success(lines.join("\n")).with_metadata(metadata)
 }
 
+/// Somebody no longer wants the answer.
+struct Cancelled;
+
 /// The files to list. `None`: the list is left out, heading and all.
-fn sample(skill: &SkillInfo, dir: Option<&Path>, sample_limit: i64, relative: bool) -> Option<Vec<String>> {
+fn sample(
+    skill: &SkillInfo,
+    dir: Option<&Path>,
+    sample_limit: i64,
+    relative: bool,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Vec<String>>, Cancelled> {
     let limit = match sample_limit {
         0 => DEFAULT_SAMPLE,
-        limit => usize::try_from(limit).ok()?,
+        limit => match usize::try_from(limit) {
+            Ok(limit) => limit,
+            Err(_) => return Ok(None),
+        },
     };
     match dir {
-        Some(dir) => Some(files_below(dir, limit, relative)),
-        None if skill.resources.is_empty() => None,
-        None => Some(skill.resources.iter().take(limit).cloned().collect()),
+        Some(dir) => files_below(dir, limit, relative, stop).map(Some),
+        None if skill.resources.is_empty() => Ok(None),
+        None => Ok(Some(skill.resources.iter().take(limit).cloned().collect())),
     }
 }
 
 /// The first `limit` files below `dir` by relative path, as absolute or as relative paths.
-fn files_below(dir: &Path, limit: usize, relative: bool) -> Vec<String> {
+fn files_below(
+    dir: &Path,
+    limit: usize,
+    relative: bool,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<String>, Cancelled> {
     // The heap keeps the smallest paths seen, its largest on top, so memory is bounded by the
     // limit and not by the tree.
     let mut kept = BinaryHeap::new();
-    walk(dir, |entry| {
+    let ended = walk(dir, stop, |entry| {
         let listed = entry.name != SKILL_FILE && entry.path.is_file();
         if listed
             && (kept.len() < limit
@@ -112,6 +135,10 @@ fn files_below(dir: &Path, limit: usize, relative: bool) -> Vec<String> {
             }
         }
     });
+    if ended == Ended::Stopped {
+        return Err(Cancelled);
+    }
+    // A walk that was cut needs no word: the list is a sample, and says so.
     let sorted = kept.into_sorted_vec();
-    sorted.into_iter().map(|(below, absolute)| if relative { below } else { absolute }).collect()
+    Ok(sorted.into_iter().map(|(below, absolute)| if relative { below } else { absolute }).collect())
 }

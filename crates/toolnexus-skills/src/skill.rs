@@ -45,7 +45,9 @@ pub struct SkillSkip {
     pub location: String,
     /// Why.
     pub reason: SkillSkipReason,
-    /// What the parser or the operating system said. For people; its wording may change.
+    /// What exactly is wrong: what the YAML parser said, with the line in the file, or the operating
+    /// system; what there is instead of a name; who has it already. `None` for a [`SkillDef`](crate::SkillDef)
+    /// without a name. For people; its wording may change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

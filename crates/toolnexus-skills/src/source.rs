@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolnexus_core::{BoxFuture, SourceHandle, Tool, ToolHints, ToolResult, ToolSource};
+use toolnexus_core::{BoxFuture, SourceHandle, Tool, ToolContext, ToolHints, ToolResult, ToolSource};
 
 use crate::options::{LoadSkillsOptions, SkillPathDisplay};
 use crate::render;
@@ -98,17 +98,22 @@ impl SkillSource {
     /// `sample_limit` overrides the configured limit for this call. An unknown name is a failure
     /// that lists the known ones. Blocks while it reads the skill's directory.
     pub fn load(&self, name: &str, sample_limit: Option<i64>) -> ToolResult {
+        self.load_until(name, sample_limit, &|| false)
+    }
+
+    /// [`load`](Self::load) that gives up when `stop` says so.
+    fn load_until(&self, name: &str, sample_limit: Option<i64>, stop: &dyn Fn() -> bool) -> ToolResult {
         let found = self.inner.index.get(name).copied();
         match found.and_then(|at| Some((self.inner.skills.get(at)?, self.inner.dirs.get(at)?))) {
             Some((skill, dir)) => {
                 let limit = sample_limit.unwrap_or(self.inner.sample_limit);
-                render::skill(skill, dir.as_deref(), limit, self.inner.path_display)
+                render::skill(skill, dir.as_deref(), limit, self.inner.path_display, stop)
             }
             None => render::not_found(name, self.skills()),
         }
     }
 
-    /// The `skill` tool.
+    /// The `skill` tool. When its call is cancelled or dropped it stops looking for files.
     ///
     /// ```
     /// use toolnexus_skills::{LoadSkillsOptions, load_skills};
@@ -117,11 +122,15 @@ impl SkillSource {
     /// ```
     pub fn tool(&self) -> Tool {
         let source = self.clone();
-        let run = move |args: Value, _context| {
+        let run = move |args: Value, context: ToolContext| {
             let source = source.clone();
             async move {
                 let name = args.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-                tokio::task::spawn_blocking(move || source.load(&name, None)).await
+                let cancel = context.cancel.child_token();
+                // A thread cannot be dropped with the call: it is told.
+                let _dropped = cancel.clone().drop_guard();
+                let load = move || source.load_until(&name, None, &|| cancel.is_cancelled());
+                tokio::task::spawn_blocking(load).await
             }
         };
         Tool::new("skill", run)

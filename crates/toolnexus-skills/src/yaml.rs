@@ -11,7 +11,7 @@ use saphyr::Scalar;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Value};
 
-/// Nesting no header needs; deeper trees would cost stack to drop.
+/// Nesting no header needs, aliases included; deeper trees would cost stack to copy, print and drop.
 const MAX_DEPTH: usize = 64;
 
 /// Bytes that all aliases of a document may stand for together.
@@ -57,6 +57,21 @@ impl Node {
         }
     }
 
+    /// How many collections lie within each other here.
+    fn depth(&self) -> usize {
+        match self {
+            Node::Scalar { .. } => 0,
+            Node::List(items) => 1 + items.iter().map(Node::depth).max().unwrap_or_default(),
+            Node::Map(entries) => {
+                1 + entries
+                    .iter()
+                    .map(|(key, value)| key.depth().max(value.depth()))
+                    .max()
+                    .unwrap_or_default()
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Node::Scalar { text, .. } => text.len() + 1,
@@ -69,10 +84,13 @@ impl Node {
 /// Parses one document. `Ok(None)`: there is none, only blanks and comments.
 ///
 /// # Errors
-/// What the parser said, or which limit was passed.
+/// What the parser said, or which limit was passed. Lines are counted as in the file, whose first one is
+/// the fence.
 pub(crate) fn parse(text: &str) -> Result<Option<Node>, String> {
+    // A comment in the place of the fence, as long as it is.
+    let text = format!("#--\n{text}");
     // The parser holds assertions; a header that meets one is refused like any other.
-    catch_unwind(|| parse_events(text)).unwrap_or_else(|_| Err("the YAML parser failed".to_owned()))
+    catch_unwind(|| parse_events(&text)).unwrap_or_else(|_| Err("the YAML parser failed".to_owned()))
 }
 
 fn parse_events(text: &str) -> Result<Option<Node>, String> {
@@ -119,12 +137,15 @@ impl Builder {
             }
             Event::Scalar(text, style, anchor, tag) => self.close(scalar(text, style, tag.as_ref()), anchor),
             Event::Alias(id) => {
-                let node = self.anchors.get(&id).cloned().ok_or("an alias inside its own anchor")?;
+                let node = self.anchors.get(&id).ok_or("an alias inside its own anchor")?;
                 self.aliased += node.bytes();
                 if self.aliased > MAX_ALIASED_BYTES {
                     return Err(format!("aliases stand for more than {MAX_ALIASED_BYTES} bytes"));
                 }
-                self.close(node, 0)
+                if self.open.len() + node.depth() > MAX_DEPTH {
+                    return Err(too_deep());
+                }
+                self.close(node.clone(), 0)
             }
             Event::SequenceStart(anchor, _) => self.open(anchor, Items::List(Vec::new())),
             Event::MappingStart(anchor, _) => {
@@ -144,7 +165,7 @@ impl Builder {
 
     fn open(&mut self, anchor: usize, items: Items) -> Result<(), String> {
         if self.open.len() >= MAX_DEPTH {
-            return Err(format!("nested deeper than {MAX_DEPTH} levels"));
+            return Err(too_deep());
         }
         self.open.push(Open { anchor, items });
         Ok(())
@@ -170,6 +191,10 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+fn too_deep() -> String {
+    format!("nested deeper than {MAX_DEPTH} levels")
 }
 
 fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Cow<'_, Tag>>) -> Node {

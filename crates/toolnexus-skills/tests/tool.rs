@@ -81,6 +81,16 @@ async fn a_skill_reads_like_this() {
 
 // SKILL-29: case 56
 #[tokio::test]
+async fn an_unknown_name_is_an_error() {
+    let unknown = async |source: SkillSource| source.tool().execute(json!({"name": "nope"})).await;
+    let result = unknown(load_skills(&hello().options())).await;
+    assert_eq!(result, ToolResult::failure("Skill \"nope\" not found. Available skills: hello-world"));
+    let result = unknown(of(&[])).await;
+    assert_eq!(result, ToolResult::failure("Skill \"nope\" not found. Available skills: none"));
+}
+
+// SKILL-29
+#[tokio::test]
 async fn an_unknown_name_is_answered_with_the_known_ones() {
     let tool = of(&[def("b", "", ""), def("B", "", ""), def("a", "", "")]).tool();
     for (arguments, asked) in [
@@ -97,8 +107,6 @@ async fn an_unknown_name_is_answered_with_the_known_ones() {
             ToolResult::failure(format!("Skill \"{asked}\" not found. Available skills: B, a, b"))
         );
     }
-    let none = of(&[]).tool().execute(json!({"name": "nope"})).await;
-    assert_eq!(none, ToolResult::failure("Skill \"nope\" not found. Available skills: none"));
 }
 
 // SKILL-38: case 57
@@ -245,21 +253,6 @@ fn listed_links_are_followed_once() {
     symlink("nowhere", root.path().join("s/broken")).unwrap();
     let result = load_skills(&root.options()).load("s", None);
     assert_eq!(files(&result), ["s/b/real.txt", "s/link.txt", "s/out/far.txt"].map(|file| root.at(file)));
-}
-
-// SKILL-31: case 83
-#[test]
-fn only_the_base_is_percent_encoded() {
-    let root = Root::new();
-    root.skill("my skills/100% é?#", "s").write("my skills/100% é?#/a b.txt", "");
-    let result = load_skills(&root.options()).load("s", None);
-    let base = format!("file://{}/my%20skills/100%25%20%C3%A9%3F%23", root.path().display());
-    assert!(
-        result.output.contains(&format!("\nBase directory for this skill: {base}\n")),
-        "{}",
-        result.output
-    );
-    assert_eq!(files(&result), [root.at("my skills/100% é?#/a b.txt")]);
 }
 
 // SKILL-40: case 89

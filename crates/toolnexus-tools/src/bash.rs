@@ -3,23 +3,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use process_wrap::tokio::CommandWrap;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use toolnexus_core::{Tool, ToolContext, ToolResult};
+use toolnexus_process::{Exit, Job};
 
 use crate::args::Args;
-use crate::builtin::{ANYTHING, Face, number, off_thread, string};
+use crate::background::BackgroundShells;
+use crate::builtin::{ANYTHING, Face, boolean, metadata, number, off_thread, string};
 use crate::capture::{CaptureLimits, Captured};
 use crate::command_output::CommandOutput;
 use crate::config::{BuiltinsConfig, BuiltinsError};
-use crate::job::Job;
 use crate::paths::Paths;
-use crate::shell::Shell;
+use crate::shell::{Shell, directory_not_found};
 
 /// How long a command may take when nobody says.
 const DEFAULT_TIMEOUT_MS: u64 = 60_000;
@@ -28,29 +28,37 @@ const DEFAULT_TIMEOUT_MS: u64 = 60_000;
 const DEFAULT_GRACE_MS: u64 = 2_000;
 
 /// How long output is awaited from processes that outlive the shell.
-const AFTER_EXIT: Duration = Duration::from_millis(500);
+pub(crate) const AFTER_EXIT: Duration = Duration::from_millis(500);
 
 /// How long the pipe is emptied after everybody has gone. Only a process that left its group can
 /// make that last.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(100);
 
 struct Bash {
     shell: Result<Shell, BuiltinsError>,
     paths: Arc<Paths>,
     grace: Duration,
     limits: CaptureLimits,
+    /// Where commands go that are to outlive their call.
+    background: Option<Arc<BackgroundShells>>,
 }
 
 pub(crate) fn tool(cfg: &BuiltinsConfig, shell: Result<Shell, BuiltinsError>, paths: &Arc<Paths>) -> Tool {
+    let mut properties = vec![
+        ("command", string("The command to run")),
+        ("workdir", string("The directory to run it in; default: the working directory")),
+        ("timeout", number("How long it may take, in milliseconds; default 60000")),
+        ("description", string("What the command is for, in a few words")),
+    ];
+    if cfg.background.is_some() {
+        let meaning =
+            "true: return at once and let it run on, without a timeout; see bash_output and kill_shell";
+        properties.push(("run_in_background", boolean(meaning)));
+    }
     let face = Face {
         name: "bash",
         description: "Run one shell command. Returns stdout and stderr combined; a non-zero exit is an error.",
-        properties: vec![
-            ("command", string("The command to run")),
-            ("workdir", string("The directory to run it in; default: the working directory")),
-            ("timeout", number("How long it may take, in milliseconds; default 60000")),
-            ("description", string("What the command is for, in a few words")),
-        ],
+        properties,
         required: &["command"],
         hints: ANYTHING,
     };
@@ -63,6 +71,7 @@ pub(crate) fn tool(cfg: &BuiltinsConfig, shell: Result<Shell, BuiltinsError>, pa
             // A model that is confined could not read the file.
             spill_bytes: (!paths.confined()).then_some(cfg.limits.bash_spill_bytes),
         },
+        background: cfg.background.clone(),
     });
     face.tool(move |args, context| {
         let bash = Arc::clone(&bash);
@@ -91,19 +100,38 @@ enum End {
 impl Bash {
     async fn run(&self, shell: &Shell, args: &Args, context: &ToolContext) -> Result<ToolResult, String> {
         let command = args.required_text(&["command"])?;
-        let timeout_ms = timeout_ms(args, context)?;
+        let background = self.background.as_ref().filter(|_| args.flag(&["run_in_background"]));
+        let timeout_ms = if background.is_none() { timeout_ms(args, context)? } else { 0 };
         let workdir = self.workdir(args.text(&["workdir", "cwd"]).unwrap_or_default()).await?;
 
         if context.cancel.is_cancelled() {
             return result(End::Cancelled, Captured::default(), timeout_ms, false);
         }
-        let started = self.start(shell, &command, &workdir).map_err(|error| error.to_string());
-        let (mut job, mut output) = started?;
-        let end = watch(&mut job, &mut output, timeout_ms, context).await;
+        match background {
+            Some(shells) => {
+                let id = shells.start(shell, &command, &workdir, self.grace)?;
+                let facts = metadata(json!({"backgroundId": id}));
+                Ok(ToolResult::success(format!("Started background shell {id}")).with_metadata(facts))
+            }
+            None => self.run_to_its_end(shell, &command, &workdir, timeout_ms, context).await,
+        }
+    }
+
+    async fn run_to_its_end(
+        &self,
+        shell: &Shell,
+        command: &str,
+        workdir: &Path,
+        timeout_ms: u64,
+        context: &ToolContext,
+    ) -> Result<ToolResult, String> {
+        let (job, mut exit, pipe) = shell.start(command, workdir)?;
+        let mut output = CommandOutput::new(pipe, self.limits, context);
+        let end = watch(&mut exit, &mut output, timeout_ms, context).await;
         if matches!(end, End::Exited(_)) {
             output.read_for(AFTER_EXIT).await;
         }
-        let killed_tree = end_job(&mut job, &mut output, self.grace).await;
+        let killed_tree = end_job(&job, &mut output, self.grace).await;
         output.read_for(LAST_WORDS).await;
         result(end, output.finish(), timeout_ms, killed_tree)
     }
@@ -116,21 +144,9 @@ impl Bash {
                 return Ok(real);
             }
             let shown = if workdir.is_empty() { real.display().to_string() } else { workdir };
-            Err(format!("working directory not found: {shown}"))
+            Err(directory_not_found(&shown))
         })
         .await
-    }
-
-    fn start(&self, shell: &Shell, command: &str, workdir: &Path) -> io::Result<(Job, CommandOutput)> {
-        let (output, stdout, stderr) = CommandOutput::new(self.limits)?;
-        let wrapped = CommandWrap::with_new(&shell.program, |process| {
-            process.args(&shell.arguments).current_dir(workdir);
-            shell.append(command, process);
-            process.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-        });
-        // This process's copies of the writing ends go with `wrapped`, so that the output ends
-        // with the job.
-        Ok((Job::start(wrapped)?, output))
     }
 }
 
@@ -147,8 +163,13 @@ fn timeout_ms(args: &Args, context: &ToolContext) -> Result<u64, String> {
 }
 
 /// Reads output until the shell exits, the time is over or the call is cancelled.
-async fn watch(job: &mut Job, output: &mut CommandOutput, timeout_ms: u64, context: &ToolContext) -> End {
-    let mut exit = pin!(job.exit());
+async fn watch(
+    exit: &mut Exit,
+    output: &mut CommandOutput<'_>,
+    timeout_ms: u64,
+    context: &ToolContext,
+) -> End {
+    let mut exit = pin!(exit.wait());
     let mut time = pin!(sleep(Duration::from_millis(timeout_ms)));
     loop {
         let chunk = tokio::select! {
@@ -164,7 +185,7 @@ async fn watch(job: &mut Job, output: &mut CommandOutput, timeout_ms: u64, conte
 
 /// Ends what is left of the job. Output is read meanwhile: a process that prints as it ends must
 /// not wait for a reader.
-async fn end_job(job: &mut Job, output: &mut CommandOutput, grace: Duration) -> bool {
+async fn end_job(job: &Job, output: &mut CommandOutput<'_>, grace: Duration) -> bool {
     let mut ending = pin!(job.end(grace));
     loop {
         let chunk = tokio::select! {

@@ -163,7 +163,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The bytes without a character that the cut behind them has split.
-fn without_split_end(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_split_end(bytes: &[u8]) -> &[u8] {
     let longest = bytes.len().min(4);
     let start = (1..=longest).find(|back| bytes.get(bytes.len() - back).is_some_and(|byte| !is_inner(*byte)));
     let split = start.and_then(|back| bytes.len().checked_sub(back)).filter(|&at| {
@@ -175,7 +175,7 @@ fn without_split_end(bytes: &[u8]) -> &[u8] {
 }
 
 /// The bytes without the rest of a character that the cut before them has split.
-fn without_split_start(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_split_start(bytes: &[u8]) -> &[u8] {
     let inner = bytes.iter().take(3).take_while(|byte| is_inner(**byte)).count();
     bytes.get(inner..).unwrap_or_default()
 }

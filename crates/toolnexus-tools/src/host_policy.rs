@@ -127,10 +127,13 @@ impl CompiledHostPolicy {
         self.permits(name, &literal)
     }
 
-    /// Whether a name need not even be resolved: it is denied whatever its addresses are.
+    /// Whether a name need not even be resolved: whatever its addresses are, it is denied, or not
+    /// allowed.
     pub(crate) fn denies_name(&self, name: &str) -> bool {
         let host = CheckedHost::of(name);
-        self.deny.iter().any(|pattern| pattern.matches_name(&host))
+        let matches = |pattern: &Pattern| pattern.matches_name(&host);
+        let could_allow = |pattern: &Pattern| pattern.is_of_addresses() || matches(pattern);
+        self.deny.iter().any(matches) || !(self.allow.is_empty() || self.allow.iter().any(could_allow))
     }
 }
 
@@ -219,6 +222,11 @@ impl Pattern {
             Pattern::Loopback => host.is_local(),
             Pattern::Network(_) | Pattern::Private | Pattern::LinkLocal => false,
         }
+    }
+
+    /// Whether addresses are looked at, beside the name or instead of it.
+    const fn is_of_addresses(&self) -> bool {
+        !matches!(self, Pattern::Name(_) | Pattern::Below(_))
     }
 
     /// Whether a connection to this address could arrive at what the pattern means: for a refusal,

@@ -48,15 +48,15 @@ mod glob;
 mod grep;
 mod host_policy;
 mod http_tool;
-mod job;
 mod notebook_edit;
+mod outbound;
 mod output_pipe;
+mod output_progress;
 mod paths;
 mod pattern;
-#[cfg(target_os = "linux")]
-mod process_table;
 mod question;
 mod read;
+mod reserved_names;
 mod search;
 mod shell;
 mod todowrite;

@@ -2,6 +2,9 @@
 
 use std::io::{self, PipeWriter};
 
+/// Bytes read at once; what a pipe holds.
+pub(crate) const CHUNK: usize = 64 * 1024;
+
 /// The reading end.
 pub(crate) struct OutputPipe {
     reader: platform::Reader,
@@ -61,7 +64,7 @@ mod platform {
         pub(super) fn new(mut reader: PipeReader) -> io::Result<Self> {
             let (sender, chunks) = mpsc::channel(4);
             std::thread::Builder::new().name("command output".to_owned()).spawn(move || {
-                let mut buffer = vec![0; 64 * 1024];
+                let mut buffer = vec![0; super::CHUNK];
                 loop {
                     let chunk = match reader.read(&mut buffer) {
                         Ok(0) => return,

@@ -1,12 +1,16 @@
-//! Which program runs a command.
+//! Which program runs a command, and how it is started.
 
 use std::env;
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
+use std::process::Stdio;
 
 use tokio::process::Command;
+use toolnexus_process::{Exit, Job};
 
 use crate::config::{BuiltinsConfig, BuiltinsError};
+use crate::output_pipe::OutputPipe;
 
 /// The start of the argument list that a command is appended to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,16 +30,46 @@ impl Shell {
         }
     }
 
+    /// Starts a command in a process group of its own. It reads nothing, and everything it prints
+    /// goes into one pipe.
+    ///
+    /// # Errors
+    /// Why it cannot be started, for the model.
+    pub(crate) fn start(&self, command: &str, workdir: &Path) -> Result<(Job, Exit, OutputPipe), String> {
+        if command.contains('\0') {
+            return Err("command has a NUL character, which no program can be given; remove it".to_owned());
+        }
+        let start = || {
+            let (pipe, writer) = OutputPipe::new()?;
+            let mut process = Command::new(&self.program);
+            process.args(&self.arguments).current_dir(workdir);
+            self.append(command, &mut process);
+            process.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+            // This process's copies of the writing ends go with `process`, so that the output ends
+            // with the job.
+            let (job, exit) = Job::start(process)?;
+            Ok((job, exit, pipe))
+        };
+        start().map_err(|error: io::Error| match error.kind() {
+            // The system does not say what was not found.
+            io::ErrorKind::NotFound if !workdir.is_dir() => directory_not_found(&workdir.to_string_lossy()),
+            io::ErrorKind::ArgumentListTooLong => {
+                format!("{error}: command has {} bytes; put it into a file and run that", command.len())
+            }
+            _ => error.to_string(),
+        })
+    }
+
     /// Makes `command` the last argument.
     #[cfg(not(windows))]
-    pub(crate) fn append(&self, command: &str, process: &mut Command) {
+    fn append(&self, command: &str, process: &mut Command) {
         process.arg(command);
     }
 
     /// Makes `command` the last argument. `cmd /s` takes what stands between the outer quotes as
     /// it is and knows no other quoting.
     #[cfg(windows)]
-    pub(crate) fn append(&self, command: &str, process: &mut Command) {
+    fn append(&self, command: &str, process: &mut Command) {
         let stem = Path::new(&self.program).file_stem();
         if stem.is_some_and(|stem| stem.eq_ignore_ascii_case("cmd")) {
             process.raw_arg(format!("\"{command}\""));
@@ -50,6 +84,11 @@ impl Shell {
             std::iter::once(&self.program).chain(&self.arguments).map(String::as_str).collect();
         words.join(" ")
     }
+}
+
+/// What is said of a working directory that is not there.
+pub(crate) fn directory_not_found(workdir: &str) -> String {
+    format!("working directory not found: {workdir}")
 }
 
 #[cfg(not(windows))]

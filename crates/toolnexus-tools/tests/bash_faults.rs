@@ -8,56 +8,17 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
+#[path = "common/processes.rs"]
+mod processes;
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use common::{Place, call, facts, limited, tool, wait_until};
-use rustix::process::{Pid, test_kill_process_group};
+use processes::{alive, appears, assert_gone, read_pid, reaped, started};
 use serde_json::json;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{ToolContext, ToolResult};
 use toolnexus_tools::{BuiltinLimits, BuiltinsConfig};
-
-/// Waits until the command has written `pid`, which also says that it has got that far. While
-/// this runs, a paused clock stands still.
-fn started(place: &Place) -> JoinHandle<Pid> {
-    let file = place.path().join("pid");
-    tokio::task::spawn_blocking(move || read_pid(&file))
-}
-
-fn read_pid(file: &PathBuf) -> Pid {
-    let mut pid = None;
-    wait_until("the command starts", || {
-        // The newline is written last.
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        pid = text.strip_suffix('\n').and_then(|text| Pid::from_raw(text.parse().unwrap()));
-        pid.is_some()
-    });
-    pid.unwrap()
-}
-
-/// Whether some member of the group still runs. One that has ended may be listed until the
-/// system has noticed.
-fn alive(group: Pid) -> bool {
-    let group = group.as_raw_nonzero().to_string();
-    let runs = |stat: String| {
-        // `pid (name) state parent group …`
-        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-        fields[2] == group && !matches!(fields[0], "Z" | "X")
-    };
-    match std::fs::read_dir("/proc") {
-        Ok(processes) => processes
-            .flatten()
-            .any(|process| std::fs::read_to_string(process.path().join("stat")).is_ok_and(runs)),
-        Err(_) => test_kill_process_group(Pid::from_raw(group.parse().unwrap()).unwrap()).is_ok(),
-    }
-}
-
-fn assert_gone(group: Pid) {
-    wait_until("the process group goes away", || !alive(group));
-}
 
 fn grace(place: &Place, kill_grace_ms: u64) -> BuiltinsConfig {
     BuiltinsConfig { kill_grace_ms: Some(kill_grace_ms), ..place.config() }
@@ -76,7 +37,7 @@ async fn past_its_time_a_command_is_ended_and_its_output_kept() {
     let (result, group) = tokio::join!(place.call("bash", arguments), started(&place));
     assert_eq!(failed(&result), "bash: command timed out after 200ms\nx\n");
     assert_eq!(facts(&result), json!({"timedOut": true, "killedTree": true, "shell": "sh -c"}));
-    assert_gone(group.unwrap());
+    assert_gone(group);
 }
 
 // BUILTIN-36: case 27
@@ -88,7 +49,7 @@ async fn what_ignores_the_request_is_killed_with_all_its_children() {
     let (result, group) =
         tokio::join!(bash.execute(json!({"command": command, "timeout": 100})), started(&place));
     assert_eq!(failed(&result), "bash: command timed out after 100ms\n");
-    assert_gone(group.unwrap());
+    assert_gone(group);
 }
 
 // BUILTIN-36: the call lasts no longer than its time, the grace and a little
@@ -115,7 +76,7 @@ async fn a_command_that_is_asked_to_end_may_clean_up() {
     let context = ToolContext { cancel: cancel.clone(), ..Default::default() };
     let bash = tool(&grace(&place, 20_000), "bash");
     let (result, group) = tokio::join!(bash.execute_with(json!({"command": command}), context), async {
-        let group = started(&place).await.unwrap();
+        let group = started(&place).await;
         cancel.cancel();
         group
     });
@@ -136,7 +97,7 @@ async fn the_longest_grace_is_no_failure() {
     assert!(!alive(read_pid(&place.path().join("pid"))));
 }
 
-// BUILTIN-35, BUILTIN-19
+// BUILTIN-35, BUILTIN-19, BUILTIN-36
 #[tokio::test]
 async fn a_cancelled_command_is_ended_and_its_output_kept() {
     let place = Place::new();
@@ -145,13 +106,14 @@ async fn a_cancelled_command_is_ended_and_its_output_kept() {
     let arguments = json!({"command": "echo so far; sleep 600 & echo $$ > pid; wait"});
     let bash = tool(&place.config(), "bash");
     let (result, group) = tokio::join!(bash.execute_with(arguments, context), async {
-        let group = started(&place).await.unwrap();
+        let group = started(&place).await;
         cancel.cancel();
         group
     });
     assert_eq!(failed(&result), "bash: command cancelled\nso far\n");
     assert_eq!(facts(&result), json!({"timedOut": false, "killedTree": true, "shell": "sh -c"}));
     assert!(!alive(group));
+    assert!(reaped(group));
 }
 
 // BUILTIN-37
@@ -163,7 +125,7 @@ async fn a_dropped_call_leaves_nothing_behind() {
     let mut call = Box::pin(bash.execute(json!({"command": command})));
     let group = tokio::select! {
         result = &mut call => panic!("ended: {}", result.output),
-        group = started(&place) => group.unwrap(),
+        group = started(&place) => group,
     };
     assert!(alive(group));
     drop(call);
@@ -183,7 +145,7 @@ async fn a_call_dropped_in_the_grace_leaves_nothing_behind() {
     let group = tokio::select! {
         result = &mut call => panic!("ended: {}", result.output),
         group = async {
-            let group = started(&place).await.unwrap();
+            let group = started(&place).await;
             cancel.cancel();
             tokio::task::spawn_blocking(move || wait_until("it is asked to end", || asked.exists())).await.unwrap();
             group
@@ -230,10 +192,12 @@ async fn what_outlives_the_shell_is_ended() {
 }
 
 // BUILTIN-38: what a child says soon after the shell has ended is still heard
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn late_output_is_read_to_its_end() {
-    let command = "(while kill -0 $$ 2>/dev/null; do :; done; echo late) & echo first";
-    let result = Place::new().call("bash", json!({"command": command})).await;
+    let place = Place::new();
+    // The clock stands still until the child has spoken.
+    let command = "(while kill -0 $$ 2>/dev/null; do :; done; echo late; touch said) & echo first";
+    let (result, ()) = tokio::join!(place.call("bash", json!({"command": command})), appears(&place, "said"));
     assert_eq!(result.output, "first\nlate\n");
 }
 

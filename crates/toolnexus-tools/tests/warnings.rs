@@ -27,7 +27,7 @@ fn selected(section: &Value) -> usize {
 fn a_toggle_that_names_nothing_is_warned_of() {
     let count = Cell::new(0);
     let heard = warnings(|| count.set(selected(&json!({"tools": {"Bash": false}}))));
-    assert_eq!(count.get(), 3);
+    assert_eq!(count.get(), 10);
     assert_eq!(heard, ["[toolnexus] builtins.tools: no built-in named \"Bash\""]);
 }
 
@@ -71,7 +71,7 @@ fn names_of_the_contract_are_not_warned_of() {
     });
     let count = Cell::new(0);
     assert_eq!(warnings(|| count.set(selected(&section))), [""; 0]);
-    assert_eq!(count.get(), 3);
+    assert_eq!(count.get(), 11);
 }
 
 // D23: what can be said of an HTTP tool when it is made

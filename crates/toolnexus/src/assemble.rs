@@ -77,7 +77,8 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     }
     if let Some((source, failed)) = skills {
         if let Some(failed) = failed {
-            note(&mut parts.errors, "<skills>", &failed);
+            tracing::warn!("[toolnexus] {failed}");
+            parts.errors.insert("<skills>".into(), failed);
         }
         parts.tools.push(source.tool());
         parts.skills_prompt = source.prompt();
@@ -181,7 +182,11 @@ async fn provided_skills(options: &ToolkitOptions) -> Result<Vec<SkillDef>, Stri
     match asked {
         Ok(Ok(skills)) => Ok(skills),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("it panicked".into()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(text.map_or_else(|| "it panicked".into(), |text| format!("it panicked: {text}")))
+        }
     }
 }
 

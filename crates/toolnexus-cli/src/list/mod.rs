@@ -10,7 +10,7 @@ use toolnexus::Style;
 
 use crate::screen::Screen;
 
-pub(crate) use skills::skills;
+pub(crate) use skills::{from_here, remedy, skills};
 pub(crate) use tools::tools;
 
 /// How a listing is printed.

@@ -56,15 +56,26 @@ fn as_json(skill: &SkillInfo) -> Value {
 
 /// One file that did not become a skill: where, why, and what to do.
 pub(super) fn skipped_line(skip: &SkillSkip, paint: &Paint) -> String {
-    let remedy = match skip.reason {
-        SkillSkipReason::MissingName => "start it with a header: ---, name: …, description: …, ---",
-        SkillSkipReason::MalformedFrontmatter => "its header is no YAML",
-        SkillSkipReason::DuplicateName => "an earlier skill has its name",
-        SkillSkipReason::Unreadable => "it cannot be read",
-    };
     let detail = skip.detail.as_deref().map(|detail| format!(": {}", plain(detail))).unwrap_or_default();
+    let (label, location) = (paint.warn("skipped"), from_here(&skip.location));
+    format!("{label} {}  {}{detail} ({})\n", plain(&location), skip.reason, remedy(skip.reason))
+}
+
+/// What to do about a file that did not become a skill.
+pub(crate) fn remedy(reason: SkillSkipReason) -> &'static str {
+    match reason {
+        SkillSkipReason::MissingName => "begin it with a header: ---, name: …, description: …, ---",
+        SkillSkipReason::MalformedFrontmatter => {
+            "correct the header: it is YAML, so put values that hold `: ` or ` #`, or begin with a sign, in quotes"
+        }
+        SkillSkipReason::DuplicateName => "give one of them another name",
+        SkillSkipReason::Unreadable => "make it UTF-8 text of at most 1 MiB that you may read",
+    }
+}
+
+/// A location as seen from the working directory.
+pub(crate) fn from_here(location: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    let location = Path::new(&skip.location);
-    let location = location.strip_prefix(&here).unwrap_or(location).display().to_string();
-    format!("{} {}  {} ({remedy}{detail})\n", paint.warn("skipped"), plain(&location), skip.reason)
+    let location = Path::new(location);
+    location.strip_prefix(&here).unwrap_or(location).display().to_string()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use crate::calling::ResultArgs;
 use crate::cli::parse_time;
 
 #[derive(Subcommand)]
@@ -43,8 +44,9 @@ Examples:
   jq -n '{query: \"retries\"}' | toolnexus mcp call docs search -
   toolnexus mcp call docs search @arguments.json --json
 
-The exit code is 1 when the result is an error. With --json stdout has the whole result: `output`,
-`isError`, and where there are any `parts` (images, audio, files) and `metadata`.")]
+The exit code is 1 when the result is an error, 4 when the tool asks something and nobody is there to
+answer. With --json stdout has the whole result: `output`, `isError`, and where there are any `parts`
+(images, audio, files) and `metadata`.")]
     Call(CallArgs),
 }
 
@@ -103,7 +105,6 @@ pub(crate) struct CallArgs {
     /// seconds, or with a unit, as in 90, 500ms, 5m
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) timeout: Option<Duration>,
-    /// Print the whole result as one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
 }

@@ -62,7 +62,9 @@ impl Place {
         outside: String,
         roots: &mut Roots,
     ) -> Result<Self, String> {
-        let root = roots.open(base).map_err(|error| format!("baseDir {}: {error}", base.display()))?;
+        let root = roots
+            .open(base)
+            .map_err(|error| format!("baseDir {} cannot be opened: {error}", base.display()))?;
         let relative = real.strip_prefix(base).map_err(|_| outside.clone())?.to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: Some(outside) })
     }
@@ -81,6 +83,11 @@ impl Place {
     /// The resolved absolute path: what a lock is taken on.
     pub(crate) fn real(&self) -> &Path {
         &self.real
+    }
+
+    /// The directory handle, and the path below it.
+    pub(crate) fn held(&self) -> (&Dir, &Path) {
+        (&self.root, &self.relative)
     }
 
     /// What is there. Opens nothing, so that no FIFO can hold the call.

@@ -5,9 +5,9 @@
 //!
 //! ```text
 //! arguments ─▶ template  placeholders of the URL, then its query     ─┐
-//!           ─▶ request   body, headers, content type                  ├▶ Prepared
+//!           ─▶ request   body, headers, content type                  ├▶ Outgoing
 //!                                                                    ─┘      │
-//!                                        exchange  policy, redirects, limits ▼
+//!                                        outbound  policy, redirects, limits ▼
 //! ToolResult ◀─ answer  charset, cut, result mode ◀──────────────────── status + bytes
 //! ```
 //!
@@ -20,12 +20,12 @@
 
 mod answer;
 mod encode;
-mod exchange;
 mod options;
 mod request;
 mod template;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use toolnexus_core::{Tool, ToolContext, ToolResult, ToolSource};
@@ -33,7 +33,7 @@ use toolnexus_core::{Tool, ToolContext, ToolResult, ToolSource};
 pub use options::{HttpBody, HttpToolOptions, ResultMode, UnknownOption};
 pub use request::InvalidCall;
 
-use exchange::{Exchange, Failed};
+use crate::outbound::{Failed, Outbound, bounded};
 
 /// A tool that calls an HTTP endpoint.
 ///
@@ -64,7 +64,7 @@ pub fn http_tool(options: HttpToolOptions) -> Tool {
     let name = options.name.clone();
     let description = options.description.clone();
     let schema = options.input_schema.clone().unwrap_or_default();
-    let endpoint = Arc::new(Endpoint { exchange: Exchange::new(&options.hosts), options });
+    let endpoint = Arc::new(Endpoint { outbound: Outbound::new(&options.hosts), options });
     Tool::new(name, move |args, context| {
         let endpoint = Arc::clone(&endpoint);
         async move { endpoint.call(args, context).await }
@@ -92,7 +92,7 @@ fn warn_of(options: &HttpToolOptions) {
 
 struct Endpoint {
     options: HttpToolOptions,
-    exchange: Exchange,
+    outbound: Outbound,
 }
 
 impl Endpoint {
@@ -105,24 +105,33 @@ impl Endpoint {
             Ok(prepared) => prepared,
             Err(reason) => return ToolResult::failure(reason),
         };
-        let answer = match self.exchange.run(&self.options, prepared, &context).await {
-            Ok(answer) => answer,
-            Err(failed) => return failure(&failed),
+        let limit = Duration::from_millis(context.timeout_ms.unwrap_or(self.options.own_timeout_ms()));
+        let exchange = async {
+            let arrival = self.outbound.open(prepared).await?;
+            arrival.read(self.options.response_limit(), |_, _| {}).await
         };
-        answer::result(&answer, self.options.result_mode)
+        match bounded(&context.cancel, limit, exchange).await {
+            Ok(answer) => answer::result(&answer, self.options.result_mode),
+            Err(failed) => self.failure(&failed),
+        }
     }
-}
 
-fn failure(failed: &Failed) -> ToolResult {
-    let kind = failed.kind();
-    let output = match failed {
-        Failed::Denied(host) => format!("address not allowed: {host}"),
-        Failed::Declaration(reason) => return ToolResult::failure(reason),
-        _ => format!("HTTP transport failure: {kind}"),
-    };
-    let mut metadata = Map::from_iter([("error".to_owned(), kind.into())]);
-    if let Failed::Body(status, _) = failed {
-        metadata.insert("status".to_owned(), status.as_u16().into());
+    fn failure(&self, failed: &Failed) -> ToolResult {
+        let kind = failed.kind();
+        let output = match failed {
+            Failed::Policy(bad) => {
+                let (pattern, name) = (&bad.pattern, &self.options.name);
+                return ToolResult::failure(format!(
+                    "invalid host pattern \"{pattern}\" for tool \"{name}\""
+                ));
+            }
+            Failed::Denied { .. } => failed.to_string(),
+            _ => format!("HTTP transport failure: {kind}"),
+        };
+        let mut metadata = Map::from_iter([("error".to_owned(), kind.into())]);
+        if let Failed::Body { status, .. } = failed {
+            metadata.insert("status".to_owned(), status.as_u16().into());
+        }
+        ToolResult::failure(output).with_metadata(metadata)
     }
-    ToolResult::failure(output).with_metadata(metadata)
 }

@@ -10,6 +10,7 @@ use url::Url;
 
 use super::request::{InvalidCall, prepare};
 use crate::HostPolicy;
+use crate::outbound::shown_url;
 
 /// The declaration of an HTTP tool; see [`http_tool`](crate::http_tool). Only `name` and `url` must be
 /// given.
@@ -105,17 +106,6 @@ impl std::fmt::Debug for HttpToolOptions {
             .field("idempotency_header", &self.idempotency_header)
             .finish_non_exhaustive()
     }
-}
-
-/// A URL without what may be secret in it. It may be a template, so no parser reads it.
-fn shown_url(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = url.split_once("//") else {
-        return url.rsplit('@').next().unwrap_or("").into();
-    };
-    let (authority, path) = rest.find(['/', '\\']).map_or((rest, ""), |at| rest.split_at(at));
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}//{host}{path}")
 }
 
 /// How the arguments that neither URL nor query took are sent.

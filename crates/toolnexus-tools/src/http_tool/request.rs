@@ -1,27 +1,15 @@
 //! What a call sends.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use toolnexus_core::{ToolContext, env};
-use url::Url;
 
 use super::encode::{pairs, text_of};
 use super::template::{self, BadUrl};
 use super::{HttpBody, HttpToolOptions};
-
-/// A request, ready to be sent.
-pub(super) struct Prepared {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    /// The declared headers, with the content type of the body.
-    pub(super) headers: HeaderMap,
-    pub(super) body: Option<Bytes>,
-}
+use crate::outbound::{Outgoing, taken_credentials};
 
 /// Why a call of an HTTP tool cannot be made. No message holds a header's value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +55,7 @@ pub(super) fn prepare(
     options: &HttpToolOptions,
     mut args: Map<String, Value>,
     context: &ToolContext,
-) -> Result<Prepared, InvalidCall> {
+) -> Result<Outgoing, InvalidCall> {
     let tool = &options.name;
     let method = method(&options.method)
         .ok_or_else(|| InvalidCall::Method { tool: tool.clone(), method: options.method.clone() })?;
@@ -92,24 +80,7 @@ pub(super) fn prepare(
         let content_type = HeaderValue::from_static(options.body.content_type());
         headers.entry(CONTENT_TYPE).or_insert(content_type);
     }
-    Ok(Prepared { method, url, headers, body })
-}
-
-/// The user and password of a URL as the header that they mean. In the URL they would be seen by
-/// whatever logs or pools connections by their address.
-fn taken_credentials(url: &mut Url) -> Option<HeaderValue> {
-    if url.username().is_empty() && url.password().is_none() {
-        return None;
-    }
-    let decoded = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
-    let mut pair = decoded(url.username());
-    pair.push(b':');
-    pair.extend(decoded(url.password().unwrap_or_default()));
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
-    value.set_sensitive(true);
-    Some(value)
+    Ok(Outgoing { method, url, headers, open_headers: HeaderMap::new(), body })
 }
 
 fn method(text: &str) -> Option<Method> {
@@ -152,7 +123,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn prepared(options: HttpToolOptions, args: Value) -> Result<Prepared, InvalidCall> {
+    fn prepared(options: HttpToolOptions, args: Value) -> Result<Outgoing, InvalidCall> {
         let options = HttpToolOptions { name: "t".into(), url: "http://h/".into(), ..options };
         prepare(&options, args.as_object().cloned().unwrap(), &ToolContext::default())
     }

@@ -1,0 +1,320 @@
+//! The lines of one file that may be shown.
+
+use std::io::{self, Read};
+
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+
+use super::text::{Buffers, Cuts, LONGEST_LINE, Text};
+use crate::search::Running;
+
+/// The memory that the lines before a match may take while they wait for it, beside what the longest
+/// line needs: twice its length, since memory grows by doubling.
+const CONTEXT_BYTES: usize = 1024 * 1024;
+
+/// The memory that the lines of a result may take; of more, the later ones are not shown.
+pub(super) const SHOWN_BYTES: usize = 16 * 1024 * 1024;
+
+/// What is looked for in each file, and how much of it is of interest.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// How many matches to show at most.
+    pub(super) limit: usize,
+    /// Lines to show before a match, and after it.
+    pub(super) before: usize,
+    pub(super) after: usize,
+    /// How long a shown line may be; 0 is any length.
+    pub(super) line_bytes: usize,
+}
+
+impl Wanted {
+    /// Whether lines are shown that do not match.
+    pub(super) fn has_context(self) -> bool {
+        self.before > 0 || self.after > 0
+    }
+}
+
+/// A line as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Counted from 1.
+    pub(super) number: u64,
+    pub(super) text: String,
+    pub(super) is_match: bool,
+}
+
+/// What was found in one file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Lines {
+    /// In ascending order: the first matches, and what is shown around them.
+    pub(super) lines: Vec<Line>,
+    /// How many of `lines` match.
+    pub(super) matches: usize,
+    /// The memory that `lines` take.
+    pub(super) bytes: usize,
+    /// What a row takes beside the text of its line.
+    row_overhead: usize,
+    /// How many lines of the file match, also those that are not held.
+    pub(super) total: usize,
+    /// How many lines of the file were too long to be searched as a whole.
+    pub(super) too_long: usize,
+}
+
+impl Lines {
+    /// Keeps the first matches, at most `most`, with the lines around them, as far as they fit into
+    /// `most_bytes`. `false`: some did not fit.
+    pub(super) fn keep_first(&mut self, most: usize, most_bytes: usize, after: usize) -> bool {
+        let (mut matches, mut bytes, mut last_shown) = (0, 0, 0);
+        let overhead = self.row_overhead;
+        let fitting = self.lines.iter_mut().take_while(|line| {
+            bytes += line.text.len() + overhead;
+            bytes <= most_bytes
+        });
+        let mut fit = 0;
+        for line in fitting {
+            fit += 1;
+            if line.is_match && matches < most {
+                matches += 1;
+                last_shown = line.number.saturating_add(after as u64);
+            } else {
+                // A match too many is shown as what it is to the one before it.
+                line.is_match = false;
+            }
+        }
+        let all_fit = self.lines.get(fit).is_none_or(|line| line.number > last_shown && matches == most);
+        self.lines.truncate(fit);
+        self.lines.retain(|line| line.number <= last_shown);
+        self.matches = matches;
+        self.bytes = self.lines.iter().map(|line| line.text.len() + overhead).sum();
+        all_fit
+    }
+
+    fn push(&mut self, line: Line) {
+        self.bytes += line.text.len() + self.row_overhead;
+        self.matches += usize::from(line.is_match);
+        self.lines.push(line);
+    }
+}
+
+/// Searches one file after the other.
+pub(super) struct FileSearch {
+    matcher: RegexMatcher,
+    wanted: Wanted,
+    /// For a file of which lines may be shown, and for one whose matches are only counted.
+    showing: Searcher,
+    counting: Searcher,
+    buffers: Buffers,
+    context_bytes: usize,
+}
+
+impl FileSearch {
+    pub(super) fn new(matcher: RegexMatcher, wanted: Wanted) -> Self {
+        FileSearch::with_longest_line(matcher, wanted, LONGEST_LINE)
+    }
+
+    fn with_longest_line(matcher: RegexMatcher, wanted: Wanted, longest_line: usize) -> Self {
+        let context_bytes = 2 * longest_line + CONTEXT_BYTES;
+        let mut builder = SearcherBuilder::new();
+        // Undecodable text and the ends of lines were dealt with before.
+        builder.bom_sniffing(false).heap_limit(Some(context_bytes)).line_number(false);
+        let counting = builder.build();
+        builder.line_number(true).before_context(wanted.before).after_context(wanted.after);
+        let buffers = Buffers::new(longest_line);
+        FileSearch { matcher, wanted, showing: builder.build(), counting, buffers, context_bytes }
+    }
+
+    /// What there is in a file; `None` when it is no text, cannot be read or the search is stopped.
+    /// Lines are shown in rows that start with `row_path`; without, matches are only counted.
+    ///
+    /// # Errors
+    /// The lines around a match take too much memory.
+    pub(super) fn search(
+        &mut self,
+        file: impl Read,
+        row_path: Option<&str>,
+        running: &Running,
+    ) -> Result<Option<Lines>, String> {
+        let cuts = Cuts::default();
+        let text = Text::of(file, &mut self.buffers, &cuts, running);
+        let Ok(Some(text)) = text else { return Ok(None) };
+        let wanted = row_path.map(|_| self.wanted);
+        let row_overhead = row_path.unwrap_or_default().len() + size_of::<Line>();
+        let lines = Lines { row_overhead, ..Lines::default() };
+        let mut found = Collector { wanted, cuts: &cuts, lines, last_match: 0 };
+        let searcher = if row_path.is_some() { &mut self.showing } else { &mut self.counting };
+        if let Err(error) = searcher.search_reader(&self.matcher, text, &mut found) {
+            if cuts.unreadable.get() || running.is_stopped() {
+                return Ok(None);
+            }
+            // A line alone is never that long.
+            debug_assert!(self.wanted.has_context(), "{error}");
+            return Err(format!(
+                "the lines around a match take more than {} bytes; ask for less context",
+                self.context_bytes
+            ));
+        }
+        let mut lines = found.lines;
+        lines.too_long = cuts.lines();
+        Ok(Some(lines))
+    }
+}
+
+/// Takes what the searcher finds in one file.
+struct Collector<'a> {
+    /// `None`: matches are only counted.
+    wanted: Option<Wanted>,
+    cuts: &'a Cuts,
+    lines: Lines,
+    /// The number of the last match that is held.
+    last_match: u64,
+}
+
+impl Collector<'_> {
+    fn take(&mut self, is_match: bool, number: Option<u64>, offset: u64, bytes: &[u8]) {
+        let (Some(wanted), Some(number)) = (self.wanted, number) else { return };
+        let more = self.lines.matches < wanted.limit;
+        let near = self.lines.matches > 0 && number - self.last_match <= wanted.after as u64;
+        if self.lines.bytes > SHOWN_BYTES || !(more || near) {
+            return;
+        }
+        let is_match = is_match && more;
+        let text = cut(bytes, self.cuts.missing_at(offset), wanted.line_bytes);
+        self.lines.push(Line { number, text, is_match });
+        if is_match {
+            self.last_match = number;
+        }
+    }
+}
+
+impl Sink for &mut Collector<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        self.lines.total += 1;
+        self.take(true, found.line_number(), found.absolute_byte_offset(), found.bytes());
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
+        self.take(false, found.line_number(), found.absolute_byte_offset(), found.bytes());
+        Ok(true)
+    }
+}
+
+/// A line as text of at most `most` bytes, 0 being any number, of which `missing` more are not there.
+fn cut(line: &[u8], missing: u64, most: usize) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = String::from_utf8_lossy(line);
+    let kept = if most == 0 { line.len() } else { line.floor_char_boundary(most) };
+    let (kept, rest) = line.split_at(kept);
+    match rest.len() as u64 + missing {
+        0 => kept.to_owned(),
+        more => format!("{kept} [… {more} more bytes]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grep::expression;
+    use proptest::prelude::*;
+
+    const WANTED: Wanted = Wanted { limit: 100, before: 0, after: 0, line_bytes: 4096 };
+
+    fn search(expression: &str, wanted: Wanted, content: impl Read) -> Result<Option<Lines>, String> {
+        let mut files = FileSearch::new(expression::compile(expression).unwrap(), wanted);
+        files.search(content, Some("path"), &Running::default())
+    }
+
+    // BUILTIN-59: what is not shown is counted, and not held
+    #[test]
+    fn a_file_gives_as_many_lines_as_may_be_shown() {
+        let content = "x\n".repeat(1000);
+        let found = search("x", Wanted { limit: 3, ..WANTED }, content.as_bytes()).unwrap().unwrap();
+        assert_eq!((found.lines.len(), found.matches, found.total), (3, 3, 1000));
+        let mut files = FileSearch::new(expression::compile("x").unwrap(), WANTED);
+        let counted = files.search(content.as_bytes(), None, &Running::default()).unwrap().unwrap();
+        assert_eq!((counted.lines.len(), counted.total), (0, 1000));
+    }
+
+    // BUILTIN-60, BUILTIN-99: context cannot take any amount of memory, and that is said
+    #[test]
+    fn context_that_takes_too_much_memory_is_an_error() {
+        let search = |before, after| {
+            let wanted = Wanted { before, after, ..WANTED };
+            let mut files = FileSearch::with_longest_line(expression::compile("x$").unwrap(), wanted, 65_536);
+            let content = [b"y\n".repeat(2 * CONTEXT_BYTES), b"x".to_vec()].concat();
+            files.search(content.as_slice(), Some("path"), &Running::default())
+        };
+        let failure = search(usize::MAX, 0).unwrap_err();
+        assert_eq!(failure, "the lines around a match take more than 1179648 bytes; ask for less context");
+        assert_eq!(search(1, usize::MAX).unwrap().unwrap().lines.len(), 2);
+    }
+
+    // BUILTIN-99
+    #[test]
+    fn the_longest_line_needs_no_more_memory_than_there_is() {
+        for longest in [1, 65_536, 3_000_000] {
+            let line = [vec![b'x'; longest - 1], b"y\n".to_vec()].concat();
+            for before in [0, 1] {
+                let wanted = Wanted { before, line_bytes: 4, ..WANTED };
+                let mut files =
+                    FileSearch::with_longest_line(expression::compile("y$").unwrap(), wanted, longest);
+                let content = line.repeat(3);
+                let found = files.search(content.as_slice(), Some("path"), &Running::default());
+                let found = found.unwrap().unwrap();
+                assert_eq!((found.total, found.too_long), (3, 0), "{longest}");
+            }
+        }
+    }
+
+    // BUILTIN-65
+    #[test]
+    fn a_file_that_cannot_be_read_to_its_end_counts_for_nothing() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("broken"))
+            }
+        }
+        let content = [b'x'; 9000].chain(Broken);
+        assert_eq!(search("x", WANTED, content).unwrap(), None);
+    }
+
+    fn lines() -> impl Strategy<Value = Lines> {
+        let line = (1u64..4, 0usize..5, any::<bool>());
+        proptest::collection::vec(line, 0..12).prop_map(|parts| {
+            let mut lines = Lines { row_overhead: 10, ..Lines::default() };
+            let mut number = 0;
+            for (step, length, is_match) in parts {
+                number += step;
+                lines.push(Line { number, text: "x".repeat(length), is_match });
+            }
+            lines
+        })
+    }
+
+    proptest! {
+        // BUILTIN-60, BUILTIN-99
+        #[test]
+        fn the_first_matches_are_kept_with_what_is_around_them(
+            lines in lines(), most in 0usize..6, most_bytes in 0usize..200, after in 0usize..5,
+        ) {
+            let mut kept = Lines { lines: lines.lines.clone(), row_overhead: 10, ..Lines::default() };
+            let all_fit = kept.keep_first(most, most_bytes, after);
+            prop_assert_eq!(kept.matches, kept.lines.iter().filter(|line| line.is_match).count());
+            prop_assert!(kept.matches <= most && kept.bytes <= most_bytes);
+            let numbers = |lines: &[Line]| lines.iter().map(|line| line.number).collect::<Vec<_>>();
+            // They are the start of what there was.
+            prop_assert_eq!(numbers(&kept.lines), numbers(&lines.lines[..kept.lines.len()]));
+            if let Some(last) = kept.lines.last() {
+                let last_match = kept.lines.iter().rfind(|line| line.is_match).unwrap();
+                prop_assert!(last.number <= last_match.number + after as u64);
+            }
+            if all_fit {
+                let matching = lines.lines.iter().filter(|line| line.is_match).count();
+                prop_assert_eq!(kept.matches, matching.min(most));
+            }
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! A document without what could hurt, and without what a reader does not see.
+//!
+//! The HTML parser and the converter behind it are made for documents that people write: their cost
+//! grows with the square of nesting, of attributes, of what stands in the wrong place of a table, and
+//! they recurse. So a document is written anew first: with few elements that mean something, each
+//! closed in its turn, nested to a limited depth, without any attribute but the few that are of use,
+//! and with tables whose contents are cells. What is left costs what its length says.
+
+use std::fmt::Write as _;
+
+use super::lexer::{Attributes, Lexer, Token};
+
+/// How deep elements may be nested; deeper ones are left out, their text is not.
+const MAX_DEPTH: usize = 96;
+
+/// How deep quotes and lists may be nested: each level costs space at the start of every line.
+const MAX_INDENT: usize = 12;
+
+/// How many elements are kept; where one more comes, the document ends.
+const MAX_ELEMENTS: usize = 250_000;
+
+/// How long an address, a title or a description may be, in bytes; a longer one is left out.
+const MAX_ATTRIBUTE: usize = 4096;
+
+/// A document in its plain form.
+pub(super) struct Tidied {
+    pub(super) html: String,
+    /// What links are relative to, if the document says so.
+    pub(super) base: Option<String>,
+    /// Whether there were too many elements, so that the rest is missing.
+    pub(super) cut: bool,
+}
+
+/// Writes a document anew.
+pub(super) fn tidy(html: &str) -> Tidied {
+    let mut writer = Writer { html: String::with_capacity(html.len() / 2), ..Writer::default() };
+    writer.html.push_str("<!doctype html><body>");
+    let mut lexer = Lexer::new(html);
+    while let Some(token) = lexer.next() {
+        if writer.elements >= MAX_ELEMENTS {
+            writer.cut = true;
+            break;
+        }
+        match token {
+            Token::Text(text) => writer.text(text),
+            Token::Start { name, attributes, closed } => writer.start(name, &attributes, closed, &mut lexer),
+            Token::End { name } => writer.end(name),
+        }
+    }
+    writer.close_to(0);
+    Tidied { html: writer.html, base: writer.base, cut: writer.cut }
+}
+
+/// What role an element plays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    Block,
+    Paragraph,
+    Heading,
+    List,
+    Item,
+    Quote,
+    Preformatted,
+    Inline,
+    Table,
+    Section,
+    Row,
+    Cell,
+    /// `br`, `hr`, `img`: nothing is in it.
+    Empty,
+    /// Neither it nor what is in it is kept.
+    Hidden,
+    /// In it nothing is a tag; neither it nor its text is kept.
+    HiddenText,
+    /// In it nothing is a tag; its text is kept as that of a block.
+    Text,
+    /// As `Text`, its lines as they are.
+    Verbatim,
+}
+
+/// The element that one is written as, and its role. What is not known here is left out; its
+/// content is not.
+fn known(name: &str) -> Option<(&'static str, Role)> {
+    use Role::*;
+    if name.len() > 10 {
+        return None;
+    }
+    Some(match name.to_ascii_lowercase().as_str() {
+        "p" => ("p", Paragraph),
+        "h1" => ("h1", Heading),
+        "h2" => ("h2", Heading),
+        "h3" => ("h3", Heading),
+        "h4" => ("h4", Heading),
+        "h5" => ("h5", Heading),
+        "h6" => ("h6", Heading),
+        "ul" | "menu" | "dir" => ("ul", List),
+        "ol" => ("ol", List),
+        "li" => ("li", Item),
+        "blockquote" => ("blockquote", Quote),
+        "pre" | "listing" => ("pre", Preformatted),
+        "a" => ("a", Inline),
+        "strong" | "b" => ("strong", Inline),
+        "em" | "i" => ("em", Inline),
+        "code" | "tt" | "kbd" | "samp" => ("code", Inline),
+        "br" => ("br", Empty),
+        "hr" => ("hr", Empty),
+        "img" => ("img", Empty),
+        "table" => ("table", Table),
+        "caption" => ("caption", Section),
+        "thead" => ("thead", Section),
+        "tbody" => ("tbody", Section),
+        "tfoot" => ("tfoot", Section),
+        "tr" => ("tr", Row),
+        "td" => ("td", Cell),
+        "th" => ("th", Cell),
+        "svg" | "template" | "canvas" | "audio" | "video" | "datalist" | "frameset" => ("", Hidden),
+        "script" | "style" | "noscript" | "iframe" | "noembed" | "noframes" => ("", HiddenText),
+        "title" | "textarea" => ("div", Text),
+        "xmp" | "plaintext" => ("pre", Verbatim),
+        "div" | "section" | "article" | "aside" | "header" | "footer" | "main" | "nav" | "address"
+        | "figure" | "figcaption" | "details" | "summary" | "dialog" | "dl" | "dt" | "dd" | "fieldset"
+        | "legend" | "form" | "center" | "hgroup" | "search" | "option" | "optgroup" => ("div", Block),
+        _ => return None,
+    })
+}
+
+#[derive(Default)]
+struct Writer {
+    html: String,
+    base: Option<String>,
+    cut: bool,
+    /// The elements that are open, the outermost first.
+    open: Vec<(&'static str, Role)>,
+    elements: usize,
+    /// How many elements deeper than the limit are open.
+    too_deep: usize,
+    /// The language that an open `pre` names.
+    language: Option<String>,
+    /// The element whose content is left out, and how many of its name are open.
+    hidden: Option<(String, usize)>,
+}
+
+impl Writer {
+    fn text(&mut self, text: &str) {
+        if self.hidden.is_some() {
+            return;
+        }
+        let blank = text.bytes().all(|byte| byte.is_ascii_whitespace());
+        if blank && matches!(self.top(), Some(Role::Table | Role::Section | Role::Row)) {
+            return;
+        }
+        self.make_room();
+        self.html.push_str(&text.replace('<', "&lt;"));
+    }
+
+    fn start(&mut self, name: &str, attributes: &Attributes<'_>, closed: bool, lexer: &mut Lexer<'_>) {
+        if let Some((hidden, depth)) = &mut self.hidden {
+            if !closed && name.eq_ignore_ascii_case(hidden) {
+                *depth += 1;
+            }
+            return;
+        }
+        let Some((tag, role)) = known(name) else {
+            if name.eq_ignore_ascii_case("base") && self.base.is_none() {
+                self.base = attributes.href.map(|href| href.trim().replace("&amp;", "&"));
+            }
+            return;
+        };
+        match role {
+            Role::HiddenText => {
+                lexer.raw_text(name);
+            }
+            Role::Hidden => self.hidden = (!closed).then(|| (name.to_owned(), 1)),
+            Role::Text | Role::Verbatim => {
+                let ends_never = name.eq_ignore_ascii_case("plaintext");
+                let text = if ends_never { lexer.raw_text("\0") } else { lexer.raw_text(name) };
+                let depth = self.open.len();
+                self.start_known(
+                    tag,
+                    if tag == "pre" { Role::Preformatted } else { Role::Block },
+                    attributes,
+                );
+                // Character references are none in verbatim text.
+                match role {
+                    Role::Verbatim => self.text(&text.replace('&', "&amp;")),
+                    _ => self.text(text),
+                }
+                self.close_to(depth.min(self.open.len()));
+            }
+            _ if self.is_in("pre") => self.start_in_pre(tag, role, attributes),
+            _ => self.start_known(tag, role, attributes),
+        }
+    }
+
+    /// In preformatted text only line ends count, and its code is one.
+    fn start_in_pre(&mut self, tag: &'static str, role: Role, attributes: &Attributes<'_>) {
+        match (tag, role) {
+            ("code", _) if self.top() == Some(Role::Preformatted) => {
+                if let Some(language) = language(attributes) {
+                    self.language = Some(language);
+                }
+            }
+            ("br", _) => self.text("\n"),
+            (_, Role::Inline | Role::Empty) => {}
+            _ => self.end_line(),
+        }
+    }
+
+    fn end_line(&mut self) {
+        let written = self.html.ends_with(['\n', '>']);
+        if !written {
+            self.html.push('\n');
+        }
+    }
+
+    fn start_known(&mut self, tag: &'static str, role: Role, attributes: &Attributes<'_>) {
+        let of_table = matches!(role, Role::Section | Role::Row | Role::Cell) && self.is_in("table");
+        if self.open.len() >= MAX_DEPTH && role != Role::Empty && !of_table {
+            self.too_deep += 1;
+            return;
+        }
+        match role {
+            Role::Inline => {
+                if self.is_in("code") {
+                    return;
+                }
+                if self.is_in(tag) {
+                    // A link in a link ends the first; the others mean the same twice.
+                    if tag != "a" {
+                        return;
+                    }
+                    self.end_known("a", Role::Inline);
+                }
+                if tag != "a" && self.resume(tag) {
+                    return;
+                }
+                let href = attributes.href.filter(|href| href.len() <= MAX_ATTRIBUTE);
+                if tag == "a" && href.is_none() {
+                    return;
+                }
+                self.make_room();
+                let written = if tag == "a" {
+                    written(&[("href", href), ("title", attributes.title)])
+                } else {
+                    String::new()
+                };
+                self.push(tag, role, &written);
+            }
+            Role::Empty => {
+                if tag == "hr" {
+                    self.end_paragraph();
+                }
+                self.make_room();
+                self.elements += 1;
+                match tag {
+                    "img" => self.image(attributes),
+                    _ => {
+                        let _ = write!(self.html, "<{tag}>");
+                    }
+                }
+            }
+            Role::Table => {
+                self.end_paragraph();
+                self.make_room();
+                self.push(tag, role, "");
+            }
+            _ if of_table => self.table_part(tag, role),
+            _ => {
+                self.end_paragraph();
+                match role {
+                    Role::Heading if self.top() == Some(Role::Heading) => self.close_to(self.open.len() - 1),
+                    Role::Item => self.end_item(),
+                    Role::Preformatted => self.language = language(attributes),
+                    _ => {}
+                }
+                self.make_room();
+                let indent = matches!(role, Role::List | Role::Item | Role::Quote);
+                let plain = matches!(role, Role::Section | Role::Row | Role::Cell)
+                    || (indent && self.indents() >= MAX_INDENT);
+                let (tag, role) = if plain { ("div", Role::Block) } else { (tag, role) };
+                let start = if tag == "ol" { attributes.start } else { None };
+                self.push(tag, role, &written(&[("start", start)]));
+            }
+        }
+    }
+
+    /// A part of a table ends the parts that it cannot be in, and brings those that must be around it.
+    fn table_part(&mut self, tag: &'static str, role: Role) {
+        let fits = |top: Option<Role>| match role {
+            Role::Section => top == Some(Role::Table),
+            Role::Row => matches!(top, Some(Role::Table | Role::Section)),
+            _ => matches!(top, Some(Role::Table | Role::Section | Role::Row)),
+        };
+        while !fits(self.top()) && !self.open.is_empty() {
+            self.close_to(self.open.len() - 1);
+        }
+        if self.open.last().is_some_and(|(name, _)| *name == "caption") {
+            self.close_to(self.open.len() - 1);
+        }
+        if role == Role::Cell && self.top() != Some(Role::Row) {
+            self.push("tr", Role::Row, "");
+        }
+        self.push(tag, role, "");
+    }
+
+    /// Opens what must be around text that comes now: a cell in a table, code in preformatted text.
+    fn make_room(&mut self) {
+        let caption = self.open.last().is_some_and(|(name, _)| *name == "caption");
+        if matches!(self.top(), Some(Role::Table | Role::Section)) && !caption {
+            self.push("tr", Role::Row, "");
+        }
+        if self.top() == Some(Role::Row) {
+            self.push("td", Role::Cell, "");
+        }
+        if self.top() == Some(Role::Preformatted) {
+            let class = self.language.take().map(|language| format!("language-{language}"));
+            self.push("code", Role::Inline, &written(&[("class", class.as_deref())]));
+        }
+    }
+
+    fn image(&mut self, attributes: &Attributes<'_>) {
+        let alt = attributes.alt.filter(|alt| alt.len() <= MAX_ATTRIBUTE);
+        let inline =
+            |src: &&str| src.trim_start().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
+        let src = attributes.src.filter(|src| !src.is_empty() && src.len() <= MAX_ATTRIBUTE && !inline(src));
+        match src {
+            Some(_) => {
+                let title = attributes.title;
+                let _ =
+                    write!(self.html, "<img{}>", written(&[("src", src), ("alt", alt), ("title", title)]));
+            }
+            // An image that is nowhere to be found is what its description says.
+            None => self.html.push_str(&alt.unwrap_or_default().replace('<', "&lt;")),
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        if let Some((hidden, depth)) = &mut self.hidden {
+            if name.eq_ignore_ascii_case(hidden) {
+                *depth -= 1;
+                if *depth == 0 {
+                    self.hidden = None;
+                }
+            }
+            return;
+        }
+        match known(name) {
+            Some((tag @ "pre", role)) => self.end_known(tag, role),
+            Some((_, Role::Inline | Role::Empty)) if self.is_in("pre") => {}
+            Some(_) if self.is_in("pre") => self.end_line(),
+            // Outside of a table its parts were written as blocks.
+            Some((_, Role::Section | Role::Row | Role::Cell)) if !self.is_in("table") => {
+                self.end_known("div", Role::Block);
+            }
+            Some((tag, role)) => self.end_known(tag, role),
+            None => {}
+        }
+    }
+
+    fn end_known(&mut self, tag: &'static str, role: Role) {
+        if matches!(role, Role::Empty) {
+            return;
+        }
+        if self.too_deep > 0 && !matches!(role, Role::Section | Role::Row | Role::Cell) {
+            self.too_deep -= 1;
+            return;
+        }
+        let of_table = matches!(role, Role::Table | Role::Section | Role::Row | Role::Cell);
+        let same =
+            |&(name, open): &(&str, Role)| name == tag || (role == Role::Heading && open == Role::Heading);
+        let bounds = |&(_, open): &(&str, Role)| match of_table {
+            true => role != Role::Table && open == Role::Table,
+            false => matches!(open, Role::Table | Role::Section | Role::Row | Role::Cell),
+        };
+        let reach = self.open.iter().rposition(bounds).map_or(0, |at| at + 1);
+        let found = self.open.iter().rposition(same).filter(|&at| at >= reach);
+        if let Some(at) = found {
+            self.close_to(at);
+        }
+    }
+
+    /// A paragraph ends where another block starts.
+    fn end_paragraph(&mut self) {
+        self.end_known_in("p", |role| matches!(role, Role::Table | Role::Section | Role::Cell));
+    }
+
+    /// An item ends where the next of its list starts.
+    fn end_item(&mut self) {
+        self.end_known_in("li", |role| matches!(role, Role::List | Role::Table | Role::Section | Role::Cell));
+    }
+
+    fn end_known_in(&mut self, tag: &str, bounds: impl Fn(Role) -> bool) {
+        for (at, (name, role)) in self.open.iter().enumerate().rev() {
+            if *name == tag {
+                self.close_to(at);
+                return;
+            }
+            if bounds(*role) {
+                return;
+            }
+        }
+    }
+
+    /// Goes on with an element that ended just here; the converter would join the two at a cost.
+    fn resume(&mut self, tag: &'static str) -> bool {
+        let length = self
+            .html
+            .strip_suffix('>')
+            .and_then(|html| html.strip_suffix(tag)?.strip_suffix("</"))
+            .map(str::len);
+        let Some(length) = length else { return false };
+        self.html.truncate(length);
+        self.open.push((tag, Role::Inline));
+        true
+    }
+
+    fn push(&mut self, tag: &'static str, role: Role, attributes: &str) {
+        self.elements += 1;
+        let _ = write!(self.html, "<{tag}{attributes}>");
+        self.open.push((tag, role));
+    }
+
+    /// Closes elements until so many are open.
+    fn close_to(&mut self, depth: usize) {
+        while self.open.len() > depth {
+            if let Some((tag, _)) = self.open.pop() {
+                let _ = write!(self.html, "</{tag}>");
+            }
+        }
+    }
+
+    fn top(&self) -> Option<Role> {
+        self.open.last().map(|&(_, role)| role)
+    }
+
+    fn is_in(&self, tag: &str) -> bool {
+        self.open.iter().any(|(name, _)| *name == tag)
+    }
+
+    fn indents(&self) -> usize {
+        self.open.iter().filter(|(_, role)| matches!(role, Role::Item | Role::Quote)).count()
+    }
+}
+
+/// Attributes as they stand in a tag. Values come from another tag and keep their references.
+fn written(attributes: &[(&str, Option<&str>)]) -> String {
+    let mut text = String::new();
+    for (name, value) in attributes {
+        if let Some(value) = value.filter(|value| value.len() <= MAX_ATTRIBUTE) {
+            let _ = write!(text, " {name}=\"{}\"", value.replace('"', "&quot;"));
+        }
+    }
+    text
+}
+
+/// The language of code, by the convention of its class.
+fn language(attributes: &Attributes<'_>) -> Option<String> {
+    let classes = attributes.class?.split_ascii_whitespace();
+    let mut named =
+        classes.filter_map(|class| class.strip_prefix("language-").or_else(|| class.strip_prefix("lang-")));
+    let language = named.next()?;
+    let sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'#' | b'.' | b'_' | b'-');
+    (language.len() <= 32 && language.bytes().all(sound)).then(|| language.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tidied(html: &str) -> String {
+        super::tidy(html).html.strip_prefix("<!doctype html><body>").unwrap().to_owned()
+    }
+
+    #[test]
+    fn documents_are_written_anew() {
+        for (html, expected) in [
+            ("<P class=x>a<p>b", "<p>a</p><p>b</p>"),
+            ("<b><i>a</b>b</i>", "<strong><em>a</em></strong>b"),
+            ("<ul><li>a<li>b<ul><li>c</ul></ul>", "<ul><li>a</li><li>b<ul><li>c</li></ul></li></ul>"),
+            ("<p>a<div>b</div>c", "<p>a</p><div>b</div>c"),
+            ("<a href=x>a<a href='y\"'>b", "<a href=\"x\">a</a><a href=\"y&quot;\">b</a>"),
+            ("<a>a</a><span>b</span><x-y>c</x-y>", "abc"),
+            ("a<script>b<p>c</script>d<style>e</style><svg><g>f</g></svg><svg/>g", "adg"),
+            ("<noscript>a</noscript><template>b<template>c</template>d</template>e", "e"),
+            ("<title>a &amp; <b></title>", "<div>a &amp; &lt;b></div>"),
+            ("<xmp>&amp;<b></xmp>", "<pre><code>&amp;amp;&lt;b></code></pre>"),
+            ("<b>a</b><b>b</b>", "<strong>ab</strong>"),
+            ("<<!-- -->b>", "&lt;b>"),
+            ("<h1>a<h2>b</h3>c", "<h1>a</h1><h2>b</h2>c"),
+            ("<img src=x alt='a b'><img src=data:x alt='c'><img alt=d>", "<img src=\"x\" alt=\"a b\">cd"),
+        ] {
+            assert_eq!(tidied(html), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn tables_hold_cells() {
+        for (html, expected) in [
+            (
+                "<table><tr><td>a<td>b<tr><td>c</table>d",
+                "<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>d",
+            ),
+            ("<table> <tbody> a</table>", "<table><tbody><tr><td> a</td></tr></tbody></table>"),
+            ("<table><caption>a</caption><td>b", "<table><caption>a</caption><tr><td>b</td></tr></table>"),
+            ("<table><caption>a<tr><td>b", "<table><caption>a</caption><tr><td>b</td></tr></table>"),
+            (
+                "<table><tr><td><b>a</td></tr></table>b",
+                "<table><tr><td><strong>a</strong></td></tr></table>b",
+            ),
+            ("<td>a</td><tr>b</tr>", "<div>a</div><div>b</div>"),
+            ("<div><table><tr><td></div>a</table></div>b", "<div><table><tr><td>a</td></tr></table></div>b"),
+        ] {
+            assert_eq!(tidied(html), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn preformatted_text_is_one_piece_of_code() {
+        for (html, expected) in [
+            ("<pre>a\n b</pre>", "<pre><code>a\n b</code></pre>"),
+            (
+                "<pre><code class='x language-rust'>a</code></pre>",
+                "<pre><code class=\"language-rust\">a</code></pre>",
+            ),
+            ("<pre class=lang-c++><b>a</b></pre>", "<pre><code class=\"language-c++\">a</code></pre>"),
+            ("<pre><div>a</div><div>b</div></pre>", "<pre><code>a\nb\n</code></pre>"),
+            ("<pre><code>a</code><code>b</code>c<br>d</pre>", "<pre><code>abc\nd</code></pre>"),
+        ] {
+            assert_eq!(tidied(html), expected, "{html}");
+        }
+    }
+
+    /// The depth of what was written, which is well nested.
+    fn depth(html: &str) -> usize {
+        let (mut open, mut deepest) = (Vec::new(), 0);
+        for token in Lexer::new(html) {
+            match token {
+                Token::Start { name: "br" | "hr" | "img" | "body", .. } | Token::Text(_) => {}
+                Token::Start { name, .. } => open.push(name),
+                Token::End { name } => assert_eq!(open.pop(), Some(name), "{html}"),
+            }
+            deepest = deepest.max(open.len());
+        }
+        assert!(open.is_empty(), "{html}");
+        deepest
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        for part in
+            ["<div>", "<ul><li>", "<table><tr><td>", "<blockquote>", "<b><p>", "<a href=x><b>", "<table>"]
+        {
+            assert!(depth(&tidied(&part.repeat(1000))) <= MAX_DEPTH + 4, "{part}");
+        }
+        let text = "<div>".repeat(500) + "a" + &"</div>".repeat(500) + "<p>b";
+        assert!(tidied(&text).ends_with("</div><p>b</p>"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn whatever_comes_is_written_well_nested(parts in proptest::collection::vec(
+            (prop::sample::select(vec![
+                "p", "div", "b", "i", "a", "code", "pre", "ul", "li", "table", "tr", "td", "tbody", "caption",
+                "h1", "br", "img", "blockquote", "svg", "title", "xmp", "font", "script",
+            ]), 0_u8..3), 0..80,
+        )) {
+            let html: String = parts.iter().map(|(name, kind)| match kind {
+                0 => format!("<{name} href=x>"),
+                1 => format!("</{name}>"),
+                _ => "t < &amp; ".to_owned(),
+            }).collect();
+            let once = tidied(&html);
+            depth(&once);
+            prop_assert!(!once.contains("<script") && !once.contains("<svg"));
+        }
+    }
+}
