@@ -63,9 +63,7 @@ impl Paths {
         paths: impl IntoIterator<Item = &'path str>,
     ) -> Result<Vec<NamedPlace>, String> {
         let mut roots = Roots::default();
-        if let Ok(base) =
-            self.behind_base("").and_then(|base| canonical(&base).map_err(|stuck| stuck.error.to_string()))
-        {
+        if let Ok(base) = self.behind_base("").and_then(|base| canonical(&base).map_err(|e| e.to_string())) {
             // What is wrong with it shows with the first path.
             let _ = roots.open(&base);
         }
@@ -82,14 +80,14 @@ impl Paths {
     fn link(&self, path: &str, roots: &mut Roots) -> Result<Option<Place>, String> {
         let full = self.behind_base(path)?;
         let (Some(parent), Some(name)) = (full.parent(), full.file_name()) else { return Ok(None) };
-        let real = canonical(parent).map_err(|stuck| stuck.error.to_string())?.join(name);
+        let real = canonical(parent).map_err(|error| error.to_string())?.join(name);
         if !fs::symlink_metadata(&real).is_ok_and(|found| found.is_symlink()) {
             return Ok(None);
         }
         if !self.confined {
             return Place::anywhere(path, real, roots).map(Some);
         }
-        let base = canonical(&self.behind_base("")?).map_err(|stuck| stuck.error.to_string())?;
+        let base = canonical(&self.behind_base("")?).map_err(|error| error.to_string())?;
         Place::beneath(path, &base, real, self.outside(path), roots).map(Some)
     }
 
@@ -98,7 +96,7 @@ impl Paths {
             let Beneath { base, real, outside } = self.beneath_base(path)?;
             return Place::beneath(path, &base, real, outside, roots);
         }
-        let real = canonical(&self.behind_base(path)?).map_err(|stuck| stuck.error.to_string())?;
+        let real = canonical(&self.behind_base(path)?).map_err(|error| error.to_string())?;
         Place::anywhere(path, real, roots)
     }
 
@@ -127,12 +125,11 @@ impl Paths {
                 base_dir.display()
             ));
         }
-        let base = canonical(base_dir).map_err(|stuck| stuck.error.to_string())?;
+        let base = canonical(base_dir).map_err(|error| error.to_string())?;
         let outside = self.outside(path);
         // Why a path outside cannot be followed is nothing to tell.
-        let real = canonical(&base.join(path)).map_err(|stuck| {
-            if stuck.at.starts_with(&base) { stuck.error.to_string() } else { outside.clone() }
-        })?;
+        let real = canonical(&base.join(path))
+            .map_err(|stuck| if stuck.at.starts_with(&base) { stuck.to_string() } else { outside.clone() })?;
         if real.starts_with(&base) { Ok(Beneath { base, real, outside }) } else { Err(outside) }
     }
 }
@@ -154,6 +151,8 @@ struct Beneath {
 }
 
 /// A path that cannot be followed to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
 struct Stuck {
     /// How far it could be, without links.
     at: PathBuf,

@@ -52,7 +52,9 @@ impl Shell {
         };
         start().map_err(|error: io::Error| match error.kind() {
             // The system does not say what was not found.
-            io::ErrorKind::NotFound if !workdir.is_dir() => directory_not_found(&workdir.to_string_lossy()),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !workdir.is_dir() => {
+                directory_not_found(&workdir.to_string_lossy())
+            }
             io::ErrorKind::ArgumentListTooLong => {
                 format!("{error}: command has {} bytes; put it into a file and run that", command.len())
             }

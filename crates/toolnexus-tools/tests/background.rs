@@ -46,6 +46,15 @@ async fn background_shells_exist_only_where_a_registry_was_given() {
     assert!(flag["description"].as_str().is_some_and(|text| !text.is_empty()));
     let ten = |tools: Vec<toolnexus_core::Tool>| serde_json::to_value(&tools[..10]).unwrap();
     assert_eq!(ten(with), ten(create_builtin_tools(Some(&without))), "the ten are otherwise unchanged");
+
+    let elsewhere = BuiltinsConfig {
+        shell: vec!["pwsh".into(), "-Command".into()],
+        base_dir: Some("elsewhere".into()),
+        confine_to_base_dir: true,
+        ..shells.config()
+    };
+    let face = |config: &BuiltinsConfig| serde_json::to_string(&create_builtin_tools(Some(config))).unwrap();
+    assert_eq!(face(&elsewhere), face(&shells.config()), "where a tool runs does not show");
 }
 
 // BUILTIN-87, BUILTIN-94, BUILTIN-17

@@ -14,11 +14,11 @@ mod processes;
 use std::time::{Duration, Instant};
 
 use common::{Place, call, facts, limited, tool, wait_until};
-use processes::{alive, appears, assert_gone, read_pid, reaped, started};
+use processes::{alive, appears, assert_gone, read_pid, reaped, started, started_in};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{ToolContext, ToolResult};
-use toolnexus_tools::{BuiltinLimits, BuiltinsConfig};
+use toolnexus_tools::{BackgroundShells, BuiltinLimits, BuiltinsConfig};
 
 fn grace(place: &Place, kill_grace_ms: u64) -> BuiltinsConfig {
     BuiltinsConfig { kill_grace_ms: Some(kill_grace_ms), ..place.config() }
@@ -85,6 +85,62 @@ async fn a_command_that_is_asked_to_end_may_clean_up() {
     assert!(output.starts_with("bash: command cancelled\n") && output.ends_with("bye\n"), "{output}");
     assert!(place.path().join("cleaned").exists());
     assert!(!alive(group));
+}
+
+// BUILTIN-36: every member has the grace, not only the shell
+#[tokio::test]
+async fn a_child_that_outlives_its_shell_may_clean_up() {
+    let place = Place::new();
+    place.write(
+        "child.sh",
+        "trap 'touch asked; while [ ! -e go ]; do sleep 0.01; done; echo bye; exit 0' TERM\n\
+         echo $$ > child\nwhile :; do sleep 0.01; done\n",
+    );
+    let cancel = CancellationToken::new();
+    let context = ToolContext { cancel: cancel.clone(), ..Default::default() };
+    let bash = tool(&grace(&place, 600_000), "bash");
+    let command = json!({"command": "sh child.sh 2>/dev/null & echo $$ > pid; wait"});
+    let (result, group) = tokio::join!(bash.execute_with(command, context), async {
+        let group = started(&place).await;
+        started_in(&place, "child").await;
+        cancel.cancel();
+        appears(&place, "asked").await;
+        tokio::task::spawn_blocking(move || wait_until("the shell ends", || reaped(group))).await.unwrap();
+        assert!(alive(group), "its child still does");
+        place.write("go", "");
+        group
+    });
+    assert_eq!(failed(&result), "bash: command cancelled\nbye\n");
+    assert!(!alive(group));
+}
+
+// BUILTIN-36, BUILTIN-93: two seconds when nobody says otherwise, in the foreground and behind it
+#[tokio::test(start_paused = true)]
+async fn the_grace_is_two_seconds() {
+    let place = Place::new();
+    let stubborn = "trap '' TERM; echo $$ > pid; while :; do sleep 600 & wait; done";
+    let cancel = CancellationToken::new();
+    let context = ToolContext { cancel: cancel.clone(), ..Default::default() };
+    let bash = tool(&place.config(), "bash");
+    let (result, asked) = tokio::join!(bash.execute_with(json!({"command": stubborn}), context), async {
+        started(&place).await;
+        cancel.cancel();
+        tokio::time::Instant::now()
+    });
+    assert_eq!(failed(&result), "bash: command cancelled\n");
+    // The clock of the test jumps; beyond the grace there are a second for the kill and the last words.
+    let expected = Duration::from_millis(2000)..Duration::from_millis(3300);
+    assert!(expected.contains(&asked.elapsed()), "{:?}", asked.elapsed());
+
+    std::fs::remove_file(place.path().join("pid")).unwrap();
+    let registry = BackgroundShells::new();
+    let config = BuiltinsConfig { background: Some(registry.clone()), ..place.config() };
+    call(&config, "bash", json!({"command": stubborn, "run_in_background": true})).await;
+    started(&place).await;
+    let asked = tokio::time::Instant::now();
+    assert!(registry.kill("bg1").await);
+    let expected = Duration::from_millis(2000)..Duration::from_millis(3400);
+    assert!(expected.contains(&asked.elapsed()), "{:?}", asked.elapsed());
 }
 
 // BUILTIN-36: a grace without end is one
@@ -179,6 +235,24 @@ async fn a_child_that_holds_the_pipe_does_not_hold_the_call() {
     assert_eq!((result.output.as_str(), facts(&result)), ("hi\n", json!({"exitCode": 0, "shell": "sh -c"})));
     assert!(start.elapsed() < Duration::from_secs(30), "took {:?}", start.elapsed());
     assert!(!alive(read_pid(&place.path().join("pid"))));
+}
+
+// BUILTIN-38: half a second
+#[tokio::test(start_paused = true)]
+async fn the_pipe_is_read_for_half_a_second() {
+    let place = Place::new();
+    let (result, ended) =
+        tokio::join!(place.call("bash", json!({"command": "echo hi; sleep 600 & echo $$ > pid"})), async {
+            let shell = started(&place).await;
+            tokio::task::spawn_blocking(move || wait_until("the shell ends", || reaped(shell)))
+                .await
+                .unwrap();
+            tokio::time::Instant::now()
+        });
+    assert_eq!((result.output.as_str(), result.is_error), ("hi\n", false));
+    // After it the child has its grace; the clock of the test jumps.
+    let expected = Duration::from_millis(500)..Duration::from_millis(3700);
+    assert!(expected.contains(&ended.elapsed()), "{:?}", ended.elapsed());
 }
 
 // BUILTIN-38: a child that let go of the pipe is ended as well

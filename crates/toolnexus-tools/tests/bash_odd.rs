@@ -123,6 +123,14 @@ async fn a_timeout_is_read_leniently_and_told_as_an_integer() {
     assert!(!place.path().join("ran").exists());
 }
 
+// BUILTIN-13
+#[tokio::test]
+async fn unknown_arguments_are_ignored() {
+    let place = Place::new();
+    let arguments = json!({"command": "echo x", "nope": [1], "Timeout": 0, "id": null, "env": {"A": "b"}});
+    assert_eq!(place.call("bash", arguments).await.output, "x\n");
+}
+
 // BUILTIN-34: the default
 #[tokio::test(start_paused = true)]
 async fn a_command_has_a_minute() {

@@ -125,6 +125,26 @@ async fn nothing_is_kept_between_calls_and_nothing_needs_an_end() {
     );
 }
 
+// BUILTIN-3: background shells are the host's, and go on when a toolkit closes
+#[cfg(unix)]
+#[tokio::test]
+async fn background_shells_belong_to_the_host() {
+    let shells = BackgroundShells::new();
+    let config = BuiltinsConfig { background: Some(Arc::clone(&shells)), ..Default::default() };
+    let (first, second) = (built(with(config.clone())).await, built(with(config)).await);
+    let started =
+        first.execute("bash", json!({"command": "echo up; exec sleep 600", "run_in_background": true})).await;
+    assert!(!started.is_error, "{started:?}");
+    first.close().await;
+    drop(first);
+    let running = || shells.list().iter().filter(|shell| shell.running).count();
+    assert_eq!(running(), 1);
+    // Another toolkit of the same registry ends it.
+    let ended = second.execute("kill_shell", json!({"id": "bg1"})).await;
+    assert_eq!((ended.is_error, running()), (false, 0), "{ended:?}");
+    shells.close_all().await;
+}
+
 // BUILTIN-4: the tools are in the request's array, and nowhere else
 #[tokio::test]
 async fn a_model_hears_of_them_through_the_tool_array_alone() {

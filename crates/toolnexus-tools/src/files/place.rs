@@ -62,9 +62,7 @@ impl Place {
         outside: String,
         roots: &mut Roots,
     ) -> Result<Self, String> {
-        let root = roots
-            .open(base)
-            .map_err(|error| format!("baseDir {} cannot be opened: {error}", base.display()))?;
+        let root = roots.open(base).map_err(|error| format!("baseDir {}: {error}", base.display()))?;
         let relative = real.strip_prefix(base).map_err(|_| outside.clone())?.to_path_buf();
         Ok(Place { shown: shown.to_owned(), real, root, relative, outside: Some(outside) })
     }

@@ -66,24 +66,34 @@ impl<'a> Object<'a> {
         self.0.retain(|member| member.name != name);
     }
 
-    /// Puts the object behind `out`, without space between its tokens. The value of the member that
-    /// `written` names comes from there.
-    pub(super) fn write_with(&self, out: &mut String, written: Option<(&str, &dyn Fn(&mut String))>) {
-        let last = written.and_then(|(name, _)| self.0.iter().rposition(|member| member.name == name));
-        out.push('{');
+    /// Prints the object. The value of the member that `list` names is that list of objects.
+    pub(super) fn print(&self, printer: &mut Printer, list: Option<(&str, &[Object<'_>])>) {
+        let replaced = list.and_then(|(name, _)| self.0.iter().rposition(|member| member.name == name));
+        printer.push("{");
         for (at, member) in self.0.iter().enumerate() {
             if at > 0 {
-                out.push(',');
+                printer.push(",");
             }
-            out.push_str(&member.key);
-            out.push(':');
-            match written {
-                Some((_, write)) if last == Some(at) => write(out),
-                _ => out.push_str(&member.value),
+            printer.push(&member.key);
+            printer.push(":");
+            match list {
+                Some((_, objects)) if replaced == Some(at) => print_list(printer, objects),
+                _ => printer.push(&member.value),
             }
         }
-        out.push('}');
+        printer.push("}");
     }
+}
+
+fn print_list(printer: &mut Printer, objects: &[Object<'_>]) {
+    printer.push("[");
+    for (at, object) in objects.iter().enumerate() {
+        if at > 0 {
+            printer.push(",");
+        }
+        object.print(printer, None);
+    }
+    printer.push("]");
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
@@ -116,49 +126,61 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// JSON with one space of indent for each level, as Jupyter writes it. The text must be valid JSON;
-/// nothing but the space between its tokens changes.
-///
-/// `None`: the result is longer than `limit` bytes. Deep nesting makes much space out of little text.
-pub(super) fn indented(json: &str, newline: &str, limit: usize) -> Option<String> {
-    let mut out = String::with_capacity(json.len() + json.len() / 8);
-    let mut rest = json;
-    let mut depth = 0_usize;
-    let break_line = |out: &mut String, depth: usize| {
-        out.push_str(newline);
-        out.extend(std::iter::repeat_n(' ', depth));
-    };
-    loop {
-        rest = rest.trim_ascii_start();
-        if out.len() > limit {
-            return None;
+/// Prints JSON with one space of indent for each level, as Jupyter writes it. Nothing but the space
+/// between tokens is its own.
+pub(super) struct Printer {
+    out: String,
+    newline: &'static str,
+    depth: usize,
+    /// The last token opened something, which may turn out to be empty.
+    opened: bool,
+    limit: usize,
+}
+
+impl Printer {
+    /// A printer that keeps no more than about `limit` bytes: deep nesting makes much space out of
+    /// little text.
+    pub(super) fn new(newline: &'static str, limit: usize) -> Self {
+        Printer { out: String::new(), newline, depth: 0, opened: false, limit }
+    }
+
+    /// Prints the tokens of a piece of valid JSON that ends where a token does.
+    pub(super) fn push(&mut self, json: &str) {
+        let mut rest = json.trim_ascii_start();
+        while let Some((token, after)) = split_token(rest)
+            && self.out.len() <= self.limit
+        {
+            self.token(token);
+            rest = after.trim_ascii_start();
         }
-        let Some((token, after)) = split_token(rest) else { return Some(out) };
-        rest = after;
+    }
+
+    /// The text, unless it has more bytes than the limit.
+    pub(super) fn finish(self) -> Option<String> {
+        (self.out.len() <= self.limit).then_some(self.out)
+    }
+
+    fn token(&mut self, token: &str) {
+        let closes = matches!(token, "}" | "]");
+        if closes {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        if self.opened != closes {
+            self.break_line();
+        }
+        self.opened = matches!(token, "{" | "[");
+        self.out.push_str(token);
         match token {
-            "{" | "[" => {
-                let inner = rest.trim_ascii_start();
-                out.push_str(token);
-                if let Some(after) = inner.strip_prefix(['}', ']']) {
-                    out.push(if token == "{" { '}' } else { ']' });
-                    rest = after;
-                } else {
-                    depth += 1;
-                    break_line(&mut out, depth);
-                }
-            }
-            "}" | "]" => {
-                depth = depth.saturating_sub(1);
-                break_line(&mut out, depth);
-                out.push_str(token);
-            }
-            "," => {
-                out.push(',');
-                break_line(&mut out, depth);
-            }
-            ":" => out.push_str(": "),
-            scalar => out.push_str(scalar),
+            "{" | "[" => self.depth += 1,
+            "," => self.break_line(),
+            ":" => self.out.push(' '),
+            _ => {}
         }
+    }
+
+    fn break_line(&mut self) {
+        self.out.push_str(self.newline);
+        self.out.extend(std::iter::repeat_n(' ', self.depth));
     }
 }
 
@@ -196,9 +218,9 @@ mod tests {
     use super::*;
 
     fn reprinted(text: &str) -> String {
-        let mut out = String::new();
-        Object::parse(text).unwrap().write_with(&mut out, None);
-        indented(&out, "\n", 1 << 20).unwrap()
+        let mut printer = Printer::new("\n", 1 << 20);
+        Object::parse(text).unwrap().print(&mut printer, None);
+        printer.finish().unwrap()
     }
 
     /// What the library for JSON makes of a value, with the same indent.
@@ -236,9 +258,9 @@ mod tests {
         object.set("b", "5".into());
         object.remove("d");
         object.remove("nothing");
-        let mut out = String::new();
-        object.write_with(&mut out, Some(("c", &|out| out.push_str("[6]"))));
-        assert_eq!(out, r#"{"b":5,"c":[6],"z":4}"#);
+        let mut printer = Printer::new("", 100);
+        object.print(&mut printer, Some(("c", &[Object::default(), Object::default()])));
+        assert_eq!(printer.finish().unwrap().replace(' ', ""), r#"{"b":5,"c":[{},{}],"z":4}"#);
         assert_eq!((object.unsigned("b"), object.unsigned("x"), object.string("b")), (Some(5), None, None));
     }
 
@@ -248,9 +270,14 @@ mod tests {
         let deep = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         let again = reprinted(&deep(900));
         assert_eq!(again.split_ascii_whitespace().collect::<String>(), deep(900));
-        assert_eq!(indented(&deep(100_000), "\n", 1 << 20), None);
-        assert_eq!(indented("[ 1 ]", "\n", 6).as_deref(), Some("[\n 1\n]"));
-        assert_eq!(indented("[ 1 ]", "\n", 4), None);
+        let within = |text: &str, limit: usize| {
+            let mut printer = Printer::new("\n", limit);
+            printer.push(text);
+            printer.finish()
+        };
+        assert_eq!(within(&deep(100_000), 1 << 20), None);
+        assert_eq!(within("[ 1 ]", 6).as_deref(), Some("[\n 1\n]"));
+        assert_eq!(within("[ 1 ]", 5), None);
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::files::MOST_BYTES;
 
-use super::json_text::{Object, indented, quoted};
+use super::json_text::{Object, Printer, quoted};
 
 /// What a file starts with that says it is UTF-8; it stays where it is.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -136,20 +136,10 @@ impl<'a> Notebook<'a> {
     /// # Errors
     /// [`Refused::TooLarge`].
     pub(super) fn text(&self) -> Result<String, Refused> {
-        let mut plain = String::new();
-        let write_cells = |out: &mut String| {
-            out.push('[');
-            for (at, cell) in self.cells.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                cell.write_with(out, None);
-            }
-            out.push(']');
-        };
-        self.members.write_with(&mut plain, Some(("cells", &write_cells)));
         let limit = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-        let mut text = indented(&plain, self.newline, limit).ok_or(Refused::TooLarge)?;
+        let mut printer = Printer::new(self.newline, limit);
+        self.members.print(&mut printer, Some(("cells", &self.cells)));
+        let mut text = printer.finish().ok_or(Refused::TooLarge)?;
         if self.byte_order_mark {
             text.insert(0, BYTE_ORDER_MARK);
         }

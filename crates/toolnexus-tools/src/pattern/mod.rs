@@ -11,7 +11,7 @@ use crate::search::Root;
 /// What a compiled pattern may take.
 const MOST_MEMORY: usize = 10 * 1024 * 1024;
 
-/// A longer pattern could not be told from an attack.
+/// How long a pattern may be: no path is longer either.
 const MAX_BYTES: usize = 4096;
 
 /// A compiled pattern. Its characters are those of the path as text, so `?` is one `é`.
@@ -31,7 +31,7 @@ impl Pattern {
     /// What is wrong with the pattern.
     fn new(pattern: &str) -> Result<Self, String> {
         if pattern.len() > MAX_BYTES {
-            return Err(format!("{} bytes are more than {MAX_BYTES}", pattern.len()));
+            return Err(format!("{} bytes are more than {MAX_BYTES}; make it shorter", pattern.len()));
         }
         let expression = translate::translate(pattern)?;
         let matcher = RegexBuilder::new(&expression)
@@ -198,7 +198,10 @@ mod tests {
         ] {
             assert_eq!(Pattern::new(bad).err().unwrap(), reason, "{bad}");
         }
-        assert_eq!(Pattern::new(&"a".repeat(4097)).err().unwrap(), "4097 bytes are more than 4096");
+        assert_eq!(
+            Pattern::new(&"a".repeat(4097)).err().unwrap(),
+            "4097 bytes are more than 4096; make it shorter"
+        );
         let deep = Pattern::new(&("{".repeat(51) + &"}".repeat(51)));
         assert_eq!(deep.err().unwrap(), "alternatives nested more than 50 deep");
         assert!(matches(&("{".repeat(50) + "a" + &"}".repeat(50)), "a"));

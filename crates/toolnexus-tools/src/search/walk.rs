@@ -72,8 +72,10 @@ where
             if entry.depth() == 0 || !entry.file_type().is_some_and(|kind| kind.is_dir()) {
                 return true;
             }
-            let skipped = NOT_ENTERED.iter().any(|name| entry.file_name() == *name);
-            !skipped && !(respect_gitignore && rules_that_wait(entry.path()).is_some())
+            if NOT_ENTERED.iter().any(|name| entry.file_name() == *name) {
+                return false;
+            }
+            !respect_gitignore || rules_that_wait(entry.path()).is_none()
         });
     builder.build_parallel().run(|| {
         let mut visit = make_visit();

@@ -73,12 +73,17 @@ async fn a_pattern_does_not_tell_what_exists_outside() {
     }
 }
 
-// BUILTIN-27: nor does a refusal
+// BUILTIN-27: nor does a refusal, not even by why a path out there leads nowhere
 #[tokio::test]
 async fn a_refusal_does_not_tell_what_exists_outside() {
     let scene = Scene::new();
     #[cfg(unix)]
-    std::os::unix::fs::symlink("circle", scene.at("outside/circle")).unwrap();
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::os::unix::fs::symlink("circle", scene.at("outside/circle")).unwrap();
+        fs::create_dir(scene.at("outside/shut")).unwrap();
+        fs::set_permissions(scene.at("outside/shut"), fs::Permissions::from_mode(0o000)).unwrap();
+    }
     for call in crate::scene::calls("../outside/NAME") {
         let ask = async |name: &str| {
             let arguments = call.arguments.to_string().replace("NAME", name);
@@ -90,6 +95,7 @@ async fn a_refusal_does_not_tell_what_exists_outside() {
         assert_eq!(there, ask("dir").await);
         assert_eq!(there, ask("circle").await);
         assert_eq!(there, ask("circle/x").await);
+        assert_eq!(there, ask("shut/x").await);
         assert_eq!(there, ask("secret/x").await);
         assert_eq!(there.1, scene.refusal(call.tool, "../outside/NAME"));
     }
