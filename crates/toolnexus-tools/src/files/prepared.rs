@@ -206,22 +206,16 @@ fn fill(file: &mut File, content: &[u8]) -> io::Result<()> {
     file.set_len(content.len() as u64)
 }
 
-#[cfg(unix)]
+/// Opens the file for writing and leaves it as it is: only to hear whether that is allowed.
 fn check_writable(root: &Dir, path: &Path) -> io::Result<()> {
-    use rustix::fs::{Access, AtFlags, accessat};
-
-    let name = path.file_name().unwrap_or_default();
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => accessat(root.open_dir(parent)?, name, Access::WRITE_OK, AtFlags::empty())?,
-        None => accessat(root, name, Access::WRITE_OK, AtFlags::empty())?,
+    let mut options = OpenOptions::new();
+    options.write(true);
+    without_waiting(&mut options);
+    match root.open_with(path, &options) {
+        // A program that runs can be replaced though not be written.
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Ok(()),
+        opened => opened.map(drop),
     }
-    Ok(())
-}
-
-/// Where there is no such leave, the rename itself is refused.
-#[cfg(not(unix))]
-fn check_writable(_root: &Dir, _path: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(unix)]
