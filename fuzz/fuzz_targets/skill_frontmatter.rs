@@ -39,6 +39,7 @@ fuzz_target!(
     assert!(!skill.name.is_empty() && skill.name == skill.name.trim());
     assert!(skill.description.as_deref().is_none_or(|it| !it.is_empty() && it == it.trim()));
     assert!(text.ends_with(&skill.content), "the instructions are the end of the file");
+    assert!(skill.meta.values().map(depth).max().unwrap_or_default() <= 64, "deeper than any host can take");
     let json = serde_json::to_string(&skill.meta).unwrap();
     let read: serde_json::Value = serde_json::from_str(&json).expect("the header is JSON");
     assert_eq!(read.to_string(), json);
@@ -47,3 +48,12 @@ fuzz_target!(
     let listed = source.prompt().contains("- **");
     assert_eq!(listed, skill.description.is_some(), "{}", source.prompt());
 });
+
+/// How many lists and maps lie within each other.
+fn depth(value: &serde_json::Value) -> usize {
+    match value {
+        serde_json::Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        serde_json::Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}

@@ -9,6 +9,7 @@ use toolnexus::suspension::WaitFor;
 use toolnexus::{Answer, Request, answer_declined};
 
 use crate::answer::{self, Field};
+use crate::questions::{self, Question};
 use crate::render::plain_lines;
 use crate::screen::{Paint, Screen};
 
@@ -26,6 +27,9 @@ async fn ask(request: &Request, screen: &Screen) -> Answer {
     // What was typed before the question is no answer to it.
     while lines.try_recv().is_ok() {}
     let paint = Paint::stderr();
+    if let Some(questions) = questions::questions(request) {
+        return survey(request, &questions, screen, &mut lines).await;
+    }
     screen.note(&format!("{} {}", paint.warn("?"), paint.bold(&plain_lines(&request.prompt))));
     if let Some(url) = request.url.as_deref().filter(|url| !request.prompt.contains(url)) {
         screen.note(&format!("  {}", plain_lines(url)));
@@ -43,6 +47,39 @@ async fn ask(request: &Request, screen: &Screen) -> Answer {
 fn typed_answer(request: &Request, line: Option<&str>) -> Answer {
     let Some(line) = line else { return answer_declined(&request.id, Some("cancelled")) };
     answer::read(request, line).unwrap_or_else(|| answer_declined(&request.id, Some("declined")))
+}
+
+/// Asks one question after the other; an empty line declines them all.
+async fn survey(
+    request: &Request,
+    questions: &[Question],
+    screen: &Screen,
+    lines: &mut mpsc::UnboundedReceiver<String>,
+) -> Answer {
+    let paint = Paint::stderr();
+    let mut answers = Vec::new();
+    for question in questions {
+        let header = question.header.as_deref().map(|header| format!("{}: ", plain_lines(header)));
+        let text = format!("{}{}", header.unwrap_or_default(), plain_lines(&question.text));
+        screen.note(&format!("{} {}", paint.warn("?"), paint.bold(&text)));
+        for (at, option) in question.options.iter().enumerate() {
+            screen.note(&format!("  {} {}", paint.dim(&format!("{}.", at + 1)), plain_lines(option)));
+        }
+        let answer = loop {
+            screen.question(&paint.dim(&format!("  {} (empty to decline): ", question.wanted())));
+            let Some(line) = lines.recv().await else {
+                return answer_declined(&request.id, Some("cancelled"));
+            };
+            if line.trim().is_empty() {
+                return answer_declined(&request.id, Some("declined"));
+            }
+            if let Some(answer) = question.read(&line) {
+                break answer;
+            }
+        };
+        answers.push(answer);
+    }
+    questions::answered(request, answers)
 }
 
 async fn form(

@@ -45,6 +45,16 @@ async fn a_skill_is_shown_as_a_model_gets_it() {
 }
 
 #[tokio::test]
+async fn which_of_two_is_shown_is_said() {
+    let place = greet().file("skills/z/greet/SKILL.md", header("greet", ""));
+    let ran = place.run(&["skills", "show", "greet"]).await;
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    assert!(ran.stdout.contains("See [words]"), "{ran:#?}");
+    assert_eq!(ran.stderr.matches("skill \"greet\" at ").count(), 1, "{ran:#?}");
+    ran.says(&["skills/z/greet/SKILL.md skipped: the name is taken"]);
+}
+
+#[tokio::test]
 async fn a_skill_that_is_not_there_is_told_by_those_that_are() {
     let place = greet()
         .file("skills/other/SKILL.md", header("Zeta", ""))

@@ -120,8 +120,8 @@ async fn an_answer_appears_as_it_is_written() {
     assert!(rest.starts_with("lo\n"), "{rest:?}");
 }
 
-/// Reads the screen until it shows `wanted`.
-async fn shown(terminal: &Terminal, wanted: &'static str) {
+/// Reads the screen until it shows `wanted`, and gives what was there.
+async fn shown(terminal: &Terminal, wanted: &'static str) -> String {
     let mut watched = terminal.screen.try_clone().unwrap();
     let reader = tokio::task::spawn_blocking(move || {
         let mut seen = Vec::new();
@@ -130,8 +130,9 @@ async fn shown(terminal: &Terminal, wanted: &'static str) {
             let read = watched.read(&mut piece).unwrap();
             seen.extend_from_slice(&piece[..read]);
         }
+        String::from_utf8_lossy(&seen).into_owned()
     });
-    soon(reader).await.unwrap();
+    soon(reader).await.unwrap()
 }
 
 // RUN-21, RUN-23: in a terminal an open question of a stored run is asked, and its answer is the same again
@@ -166,6 +167,51 @@ async fn a_run_that_waits_is_answered_at_the_terminal() {
         assert!(plain.starts_with(&format!("run {run_id} in runs\nthanks\n")), "{plain:?}");
     }
     assert_eq!(server.request_count(), 2);
+}
+
+// BUILTIN-74: the tool `question` is answered by number or by text, one entry for each question
+#[tokio::test]
+async fn questions_are_asked_one_after_the_other() {
+    let questions = json!({"questions": [
+        {"question": "Which color?", "header": "Paint", "options": ["red", "\u{1b}[2Jgreen"]},
+        {"question": "Which rooms?", "options": ["attic", "hall", "cellar"], "multiple": true},
+        {"question": "Why?"},
+    ]});
+    for (typed, told, declined) in [
+        (
+            &["9\n", "2\n", "3, hall\n", "because\n"][..],
+            r#"{\"answers\":[\"\\u001b[2Jgreen\",[\"cellar\",\"hall\"],\"because\"]}"#,
+            false,
+        ),
+        (&["red\n", "\n"], "declined/expired: Paint", true),
+    ] {
+        let server = ModelServer::start(
+            Script::new()
+                .reply(Reply::openai().tool_call("c", "question", questions.clone()))
+                .reply(Reply::openai().text("thanks")),
+        )
+        .await
+        .unwrap();
+        let place = Place::new().env("TERM", "xterm");
+        let base_url = server.base_url();
+        let mut terminal = Terminal::run(&place, &run_args(&base_url, "hi", &[]));
+        let mut seen = String::new();
+        for line in typed {
+            seen.push_str(&shown(&terminal, "(empty to decline): ").await);
+            terminal.screen.write_all(line.as_bytes()).unwrap();
+        }
+        let (rest, code) = terminal.end(&place).await;
+        assert_eq!(code, 0, "{rest}");
+        let plain = console::strip_ansi_codes(&(seen + &rest)).into_owned();
+        assert!(plain.contains("? Paint: Which color?\r\n  1. red\r\n  2. ␛[2Jgreen\r\n"), "{plain:?}");
+        assert!(plain.contains("1 to 2, or your own answer (empty to decline): "), "{plain:?}");
+        assert!(plain.contains("thanks\n\ndone"), "{plain:?}");
+        let sent = server.requests()[1].text();
+        match declined {
+            false => assert!(sent.contains(told), "{sent}"),
+            true => assert!(sent.contains("declined/expired: Which color?"), "{sent}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -217,6 +263,26 @@ async fn a_server_that_asks_is_answered_at_the_terminal() {
         terminal.screen.write_all(typed.as_bytes()).unwrap();
         let (seen, code) = terminal.end(&place).await;
         assert_eq!(code, 0, "{seen}");
+        let plain = console::strip_ansi_codes(&seen).into_owned();
+        assert!(plain.contains(told), "{plain:?}");
+    }
+}
+
+// What a tool asks is asked at the terminal, and the tool goes on with the answer
+#[tokio::test]
+async fn a_tool_that_asks_is_answered_at_the_terminal() {
+    let place = Place::new().env("TERM", "xterm");
+    let asked = r#"{"questions": [{"question": "Ship it?"}]}"#;
+    for (typed, told, exit) in [
+        ("on Monday\n", r#"{"output":"on Monday"}"#, 0),
+        ("\n", "declined/expired: Ship it?", 1),
+        ("\u{4}", "declined/expired: Ship it?", 1),
+    ] {
+        let mut terminal = Terminal::run(&place, &["tools", "call", "question", asked]);
+        shown(&terminal, "? Ship it?\r\n  your answer (empty to decline): ").await;
+        terminal.screen.write_all(typed.as_bytes()).unwrap();
+        let (seen, code) = terminal.end(&place).await;
+        assert_eq!(code, exit, "{seen}");
         let plain = console::strip_ansi_codes(&seen).into_owned();
         assert!(plain.contains(told), "{plain:?}");
     }

@@ -46,7 +46,8 @@ async fn a_tool_of_every_source_is_called() {
         (["glob", r#"{"pattern": "*.md", "limit": 1}"#], "notes.md\n"),
     ] {
         let ran = place.run(&["tools", "call", args[0], args[1]]).await;
-        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, output, ""), "{ran:#?}");
+        // What it reports meanwhile is on stderr.
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, output), "{ran:#?}");
     }
     let ran = place.run(&["tools", "call", "skill", r#"{"name": "greet"}"#]).await;
     assert!(ran.stdout.starts_with("<skill_content name=\"greet\">\n# Skill: greet\n\nHello.\n"), "{ran:#?}");
@@ -157,6 +158,22 @@ async fn a_call_has_a_time_limit() {
     let args = ["tools", "call", "bash", r#"{"command": "sleep 300"}"#, "--timeout", "50ms"];
     let ran = Place::new().run(&args).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (1, "bash: command timed out after 50ms\n"), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn a_question_to_nobody_has_an_exit_code() {
+    let place = Place::new();
+    let asked = r#"{"questions": [{"question": "Ship it?", "options": ["yes", "no"]}]}"#;
+    let ran = place.run(&["tools", "call", "question", asked]).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (4, ""), "{ran:#?}");
+    assert_eq!(
+        ran.stderr,
+        "error: question waits for an answer: Ship it? (options: yes, no)\n\
+         call it in a terminal to give the answer\n"
+    );
+    let ran = place.run(&["tools", "call", "question", asked, "--json"]).await;
+    assert_eq!(ran.code, 4);
+    assert_eq!(ran.document()["metadata"]["pending"]["kind"], "question");
 }
 
 #[cfg(unix)]

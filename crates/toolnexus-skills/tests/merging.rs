@@ -139,6 +139,36 @@ fn what_is_filtered_out_is_nowhere() {
     assert_eq!(none.load("a", None).output, "Skill \"a\" not found. Available skills: none");
 }
 
+// SKILL-34: the filter comes after merging, so what it drops uncovers nothing
+#[test]
+fn a_dropped_skill_uncovers_no_other() {
+    let root = Root::new();
+    root.skill("a", "a").skill("b", "b");
+    let source = load_skills(&LoadSkillsOptions {
+        skills: vec![def("a", "", "data")],
+        filter: [("a".to_owned(), false)].into(),
+        ..root.options()
+    });
+    assert_eq!(loaded(&source), ["b"]);
+    assert_eq!(source.skipped()[0].reason, SkillSkipReason::DuplicateName);
+    // SKILL-35: the name has matched, though nothing of it is left.
+    assert!(source.filter_unmatched().is_empty());
+}
+
+// SKILL-22, SKILL-23: content may be empty, and a definition shows nothing of this machine
+#[test]
+fn an_empty_definition_is_a_skill() {
+    let source = load_skills(&data(&[SkillDef { base: "  ".into(), ..def("empty", " ", "") }]));
+    assert_eq!(
+        source.load("empty", None).output,
+        "<skill_content name=\"empty\">\n# Skill: empty\n\n\n\nBase directory for this skill: skill://empty/\n\
+         Relative paths in this skill (e.g., scripts/, reference/) are relative to this base directory.\n\
+         </skill_content>"
+    );
+    assert_eq!(source.get("empty").unwrap().description, None);
+    assert!(source.get("empty").unwrap().meta.is_empty());
+}
+
 // SKILL-36: case 76
 #[test]
 fn disabled_names_are_folded_in_first() {

@@ -39,6 +39,29 @@ fn what_is_lost_is_warned_of() {
     assert!(load_skills(&opts).filter_unmatched().is_empty());
 }
 
+// SKILL-35: each name once, sorted, and only where the filter is applied
+#[test]
+fn filter_names_without_a_skill_are_warned_of() {
+    let opts = LoadSkillsOptions {
+        skills: vec![def("a", "", ""), def("a", "", "")],
+        filter: [("zeta", true), ("a", true), ("Alpha", false)]
+            .map(|(name, on)| (name.to_owned(), on))
+            .into(),
+        ..options(&[])
+    };
+    let taken = "[toolnexus] skill \"a\" at skill://a/ skipped: the name is taken";
+    let heard = warnings(|| assert_eq!(load_skills(&opts).filter_unmatched(), ["Alpha", "zeta"]));
+    assert_eq!(
+        heard,
+        [
+            taken,
+            "[toolnexus] skill filter name \"Alpha\" matched no skill",
+            "[toolnexus] skill filter name \"zeta\" matched no skill",
+        ]
+    );
+    assert_eq!(warnings(|| drop(list_skills(&opts))), [taken]);
+}
+
 // SKILL-3, SKILL-7: a root that is there and does not let itself be read is said aloud and listed
 #[cfg(unix)]
 #[test]

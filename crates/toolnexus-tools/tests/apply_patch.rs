@@ -5,6 +5,8 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::future::{Future as _, poll_fn};
+use std::task::Poll;
 
 use common::{Place, call, facts, tool};
 use serde_json::{Value, json};
@@ -334,6 +336,32 @@ async fn concurrent_patches_neither_lose_changes_nor_wait_for_each_other() {
         let mut numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+    }
+}
+
+// BUILTIN-20, BUILTIN-84: a call that nobody waits for any more holds its files until it is through
+#[tokio::test]
+async fn a_dropped_call_is_done_whole_or_not_at_all() {
+    for polls in 1..4 {
+        let place = Place::new();
+        place.write("a", "0\n").write("b", "0\n");
+        let tool = tool(&place.config(), "apply_patch");
+        let mut call =
+            Box::pin(tool.execute(patch("*** Update File: a\n-0\n+1\n*** Update File: b\n-0\n+1")));
+        let mut polled = 0;
+        poll_fn(|context| {
+            polled += 1;
+            let done = call.as_mut().poll(context).is_ready();
+            if done || polled == polls { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        drop(call);
+        // This one waits for the files.
+        let next = tool.execute(patch("*** Update File: a\n*** Update File: b\n+2")).await;
+        assert!(!next.is_error, "{}", next.output);
+        let both = (place.text("a"), place.text("b"));
+        let (undone, done) = (("0\n".into(), "0\n2\n".into()), ("1\n".into(), "1\n2\n".into()));
+        assert!(both == undone || both == done, "after {polls} polls: {both:?}");
     }
 }
 

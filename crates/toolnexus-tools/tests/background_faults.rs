@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use common::{call, facts, tool, wait_until};
+use common::{call, facts, tool};
 use processes::{alive, appears, assert_gone, read_pid, reaped, started, started_in};
 use serde_json::json;
 use shells::{Shells, pause, start};
@@ -122,7 +122,9 @@ async fn killing_what_is_left_of_an_exited_shell_is_no_kill() {
     let id = start(&shells.with_grace(50), command).await;
     let group = started(&shells.place).await;
     started_in(&shells.place, "child").await;
-    wait_until("the shell ends", || reaped(group));
+    while !reaped(group) {
+        pause().await;
+    }
     let result = shells.call("kill_shell", json!({"id": id})).await;
     assert_eq!(result.output, "Background shell bg1 already finished (exited with code 6)");
     assert_eq!(facts(&result)["killed"], false);

@@ -10,7 +10,6 @@ mod shells;
 
 use std::collections::BTreeSet;
 
-use common::wait_until;
 use serde_json::json;
 use shells::{Shells, start};
 
@@ -81,7 +80,9 @@ fn shells_leave_no_task_no_file_and_no_process() {
         while tasks() > 0 {
             tokio::task::yield_now().await;
         }
-        wait_until("the children are gone", || children() == before.1);
+        while children() != before.1 {
+            shells::pause().await;
+        }
         assert_eq!((open_files(), children(), tasks()), before);
     });
 }

@@ -7,6 +7,7 @@ use toolnexus::{Answer, Request, answer_declined};
 use super::args::AnswerArgs;
 use crate::answer::{self, Field};
 use crate::exit::Failure;
+use crate::questions::{self, Question};
 
 /// What the flags say.
 enum Given<'a> {
@@ -65,6 +66,17 @@ fn of_text(request: &Request, text: &str) -> Result<Answer, Failure> {
     let unclear = |wanted: &str| {
         Failure::usage(format!("--answer {text:?} is no answer to \"{}\": it takes {wanted}", request.prompt))
     };
+    if let Some(questions) = questions::questions(request) {
+        let [question] = questions.as_slice() else {
+            return Err(unclear(&format!(
+                "an answer to each question: --answer-json '{}'",
+                unanswered(&questions)
+            )));
+        };
+        let answer = question.read(text);
+        let answer = answer.ok_or_else(|| unclear(&format!("{}; --decline declines", question.wanted())))?;
+        return Ok(questions::answered(request, vec![answer]));
+    }
     let Some(fields) = answer::fields(request) else {
         return answer::read(request, text).ok_or_else(|| match request.kind.as_str() {
             "approval" | "in_doubt" => unclear(answer::wanted(request)),
@@ -106,6 +118,11 @@ fn of_json(request: &Request, json: &str) -> Result<Answer, Failure> {
         }
     }
     Ok(answer::filled(request, data))
+}
+
+/// `{"answers": [… , …]}`.
+fn unanswered(questions: &[Question]) -> String {
+    format!("{{\"answers\": [{}]}}", vec!["…"; questions.len()].join(", "))
 }
 
 /// `{"name": …, "age": …}`.
@@ -173,5 +190,24 @@ mod tests {
         assert!(refused(of_text(&asks("in_doubt"), "perhaps")).contains("y to run it again, n to leave it"));
         assert!(refused(of_text(&asks("input"), " ")).contains("--decline"));
         assert_eq!(data(of_text(&asks("input"), "Oslo")), json!({"output": "Oslo"}));
+    }
+
+    #[test]
+    fn a_text_answers_one_question() {
+        let asks = |questions: Value| Request {
+            kind: "question".into(),
+            prompt: "Which?".into(),
+            data: Some(Map::from_iter([("questions".to_owned(), questions)])),
+            ..Default::default()
+        };
+        let one = asks(json!([{"question": "Which?", "options": ["red", "green"]}]));
+        assert_eq!(data(of_text(&one, "2")), json!({"answers": ["green"]}));
+        assert_eq!(data(of_text(&one, "blue")), json!({"answers": ["blue"]}));
+        assert!(
+            refused(of_text(&one, "3")).contains("it takes 1 to 2, or your own answer; --decline declines")
+        );
+        let two = asks(json!([{"question": "A?"}, {"question": "B?"}]));
+        assert!(refused(of_text(&two, "x")).contains(r#"--answer-json '{"answers": […, …]}'"#));
+        assert_eq!(data(of_json(&two, r#"{"answers": ["x", "y"]}"#)), json!({"answers": ["x", "y"]}));
     }
 }

@@ -67,7 +67,7 @@ impl Files for Disk {
         self.paths.get(path).map_or_else(|| Err(not_looked_for(&path)), |(_, name)| name.clone())
     }
 
-    fn found(&self, _path: &str, place: &PathBuf) -> Result<Found, String> {
+    fn found(&self, place: &PathBuf) -> Result<Found, String> {
         Ok(match self.at(place)?.kind()? {
             Kind::Missing => Found::Nothing,
             Kind::File { .. } => Found::File,

@@ -61,17 +61,22 @@ impl<'a> Patch<'a> {
     /// # Errors
     /// A line that belongs nowhere, a missing beginning or end, or nothing to do.
     pub(super) fn parse(text: &'a str) -> Result<Self, String> {
-        let mut lines = text.split('\n');
-        if lines.find(|line| !is_blank(line)).is_none_or(|line| line.trim() != BEGIN) {
+        let mut lines = text.split('\n').enumerate();
+        if lines.find(|(_, line)| !is_blank(line)).is_none_or(|(_, line)| line.trim() != BEGIN) {
             return Err(format!("missing '{BEGIN}'"));
         }
+        let last_end = lines.clone().filter(|(_, line)| line.trim_end() == END).map(|(at, _)| at).last();
         let mut sections: Vec<Section<'a>> = Vec::new();
         loop {
-            let Some(line) = lines.next() else { return Err(format!("missing '{END}'")) };
+            let Some((at, line)) = lines.next() else { return Err(format!("missing '{END}'")) };
             if line.trim() == END {
-                break;
-            }
-            if let Some(section) = Section::begin(line)? {
+                // A file that speaks of patches may have the line: then it is context, and the end comes later.
+                let is_context = line.starts_with(' ') && last_end.is_some_and(|end| at < end);
+                match sections.last_mut() {
+                    Some(section @ Section::Update { .. }) if is_context => section.take(line)?,
+                    _ => break,
+                }
+            } else if let Some(section) = Section::begin(line)? {
                 sections.push(section);
             } else if let Some(section) = sections.last_mut() {
                 section.take(line)?;
@@ -242,6 +247,20 @@ mod tests {
             };
             assert_eq!(error(open), expected);
         }
+    }
+
+    // BUILTIN-77, BUILTIN-81: a line of the file that reads like the end does not cut the patch short
+    #[test]
+    fn context_is_not_taken_for_the_end() {
+        let patch = "*** Begin Patch\n*** Update File: a\n *** End Patch\n-b\n";
+        let cut = [Section::Update { path: "a", move_to: None, hunks: vec![] }];
+        assert_eq!(sections(patch), cut);
+        let patch = format!("{patch}*** End Patch\r\n");
+        let Section::Update { hunks, .. } = sections(&patch).swap_remove(0) else { panic!("no update") };
+        assert_eq!(hunks[0].lines, [Context("*** End Patch"), Removed("b")]);
+        // Elsewhere there is no context.
+        let patch = "*** Begin Patch\n*** Delete File: a\n *** End Patch\n*** Add File: b\n*** End Patch";
+        assert_eq!(sections(patch), [Section::Delete { path: "a" }]);
     }
 
     // BUILTIN-86

@@ -27,7 +27,7 @@ pub(super) trait Files {
     fn name(&self, path: &str) -> Result<Self::Place, String>;
 
     /// What is there.
-    fn found(&self, path: &str, place: &Self::Place) -> Result<Found, String>;
+    fn found(&self, place: &Self::Place) -> Result<Found, String>;
 
     /// The content of the file there.
     fn read(&self, place: &Self::Place) -> Result<Bytes, String>;
@@ -239,7 +239,7 @@ impl<F: Files> View<'_, F> {
                 file.before = Before::File(self.files.read(&place)?)
             }
             Some(_) => {}
-            None => match self.files.found(path, &place)? {
+            None => match self.files.found(&place)? {
                 Found::Nothing => self.insert(path, &place, Before::Nothing),
                 Found::File | Found::Directory => return Err(taken()),
                 Found::Special => return Err(special(path)),
@@ -249,7 +249,7 @@ impl<F: Files> View<'_, F> {
     }
 
     fn must_be_file(&self, path: &str, place: &F::Place) -> Result<(), String> {
-        match self.files.found(path, place)? {
+        match self.files.found(place)? {
             Found::Nothing => Err(not_found(path)),
             Found::File => Ok(()),
             Found::Directory => Err(format!("{path} is a directory")),
@@ -336,7 +336,7 @@ mod tests {
             if path.ends_with("link") { Ok("link".to_owned()) } else { self.place(path) }
         }
 
-        fn found(&self, _path: &str, place: &String) -> Result<Found, String> {
+        fn found(&self, place: &String) -> Result<Found, String> {
             Ok(match place.as_str() {
                 "dir" => Found::Directory,
                 "fifo" => Found::Special,

@@ -292,6 +292,19 @@ mod tests {
             }
         }
 
+        // BUILTIN-82: of whole lines, only whole lines are the same but for white space
+        #[test]
+        fn whole_lines_stay_whole(text in "([ab \t]{0,4}\r?\n){0,8}[ab]?", wanted in prop::collection::vec("[ab ]{0,4}", 1..4)) {
+            let squeeze = |text: &str| text.split_whitespace().collect::<String>();
+            let squeezed = |lines: &[&str]| lines.iter().map(|line| squeeze(line)).collect::<Vec<_>>();
+            let lines: Vec<&str> = text.lines().collect();
+            let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+            let expected = lines.windows(wanted.len()).position(|window| squeezed(window) == squeezed(&wanted));
+            let expected = expected.filter(|_| wanted.iter().any(|line| !squeeze(line).is_empty()));
+            let near = nearest_lines(&text, &(wanted.join("\n") + "\n")).filter(|near| near.white_space);
+            prop_assert_eq!(near.map(|near| near.lines), expected.map(|at| at..at + wanted.len()));
+        }
+
         // BUILTIN-50: a window that moves counts as one that is counted anew
         #[test]
         fn a_moving_window_counts_right(lines in prop::collection::vec("[ab]{0,5}", 1..8), wanted in "[ab]{0,8}", height in 1..4_usize) {
