@@ -140,7 +140,8 @@ impl BuiltinsConfig {
     /// let section = serde_json::json!({"baseDir": "project", "confineToBaseDir": true});
     /// let config = BuiltinsConfig::from_value(&section).unwrap().unwrap();
     /// assert!(config.confine_to_base_dir);
-    /// assert_eq!(BuiltinsConfig::from_value(&serde_json::json!(false)).unwrap(), Some(BuiltinsConfig::off()));
+    /// let off = BuiltinsConfig::from_value(&serde_json::json!(false)).unwrap().unwrap();
+    /// assert_eq!(off.disabled, Some(true));
     /// ```
     pub fn from_value(section: &Value) -> Result<Option<Self>, BuiltinsError> {
         match section {
