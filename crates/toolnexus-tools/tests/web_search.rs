@@ -19,8 +19,11 @@ fn searching(search: WebSearchFn) -> Tool {
     tool(&BuiltinsConfig { web_search: Some(search), ..Default::default() }, "websearch")
 }
 
+/// Queries and limits.
+type Asked = Arc<Mutex<Vec<(String, usize)>>>;
+
 /// A search engine that finds so much, whatever is wanted, and remembers what it was asked.
-fn finding(count: usize) -> (Tool, Arc<Mutex<Vec<(String, usize)>>>) {
+fn finding(count: usize) -> (Tool, Asked) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let remembered = Arc::clone(&asked);
     let search: WebSearchFn = Arc::new(move |query, limit, _cancel| {

@@ -463,6 +463,36 @@ async fn bodies_may_be_empty() {
     }
 }
 
+// BUILTIN-19, BUILTIN-70: a call does not wait for its conversion when it is cancelled or its time is over
+#[test]
+fn converting_holds_up_no_call() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    // The only thread for such work is busy.
+    let busy = runtime.spawn_blocking(move || held.recv());
+    runtime.block_on(async {
+        let server = Server::start(|_| typed("text/html", PAGE)).await;
+        let webfetch = webfetch();
+        let late = call(&webfetch, json!({"url": server.url("/"), "timeout": 0.2})).await;
+        assert_eq!(late.output, "webfetch: timed out after 0.2s");
+
+        let (reporter, mut reports) = report_channel();
+        let context = ToolContext { reporter, ..Default::default() };
+        let cancel = context.cancel.clone();
+        let running = call_with(&webfetch, json!({"url": server.url("/")}), context);
+        let (cancelled, ()) = tokio::join!(running, async {
+            // The body is there.
+            while !matches!(reports.next().await, Some(ToolReport::Progress { progress, .. }) if progress == PAGE.len() as f64) {}
+            cancel.cancel();
+        });
+        assert_eq!(cancelled.output, "webfetch: cancelled");
+        release.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+        assert!(!fetch(server.url("/")).await.is_error);
+    });
+}
+
 // BUILTIN-68: a hostile page cannot bring down the process
 #[tokio::test]
 async fn a_hostile_page_is_a_page() {

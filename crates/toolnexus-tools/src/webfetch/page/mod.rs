@@ -10,6 +10,7 @@
 //! `tidy` say. What a page shows as text stays text, also where it looks like HTML: a code block
 //! about HTML holds tags, and is none.
 
+mod element;
 mod lexer;
 mod markdown;
 mod plain;

@@ -8,6 +8,7 @@
 
 use std::fmt::Write as _;
 
+use super::element::{MAX_ATTRIBUTE, Role, known, language, written};
 use super::lexer::{Attributes, Lexer, Token};
 
 /// How deep elements may be nested; deeper ones are left out, their text is not.
@@ -18,9 +19,6 @@ const MAX_INDENT: usize = 12;
 
 /// How many elements are kept; where one more comes, the document ends.
 const MAX_ELEMENTS: usize = 250_000;
-
-/// How long an address, a title or a description may be, in bytes; a longer one is left out.
-const MAX_ATTRIBUTE: usize = 4096;
 
 /// A document in its plain form.
 pub(super) struct Tidied {
@@ -51,77 +49,14 @@ pub(super) fn tidy(html: &str) -> Tidied {
     Tidied { html: writer.html, base: writer.base, cut: writer.cut }
 }
 
-/// What role an element plays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
-    Block,
-    Paragraph,
-    Heading,
-    List,
-    Item,
-    Quote,
-    Preformatted,
-    Inline,
-    Table,
-    Section,
-    Row,
-    Cell,
-    /// `br`, `hr`, `img`: nothing is in it.
-    Empty,
-    /// Neither it nor what is in it is kept.
-    Hidden,
-    /// In it nothing is a tag; neither it nor its text is kept.
-    HiddenText,
-    /// In it nothing is a tag; its text is kept as that of a block.
-    Text,
-    /// As `Text`, its lines as they are.
-    Verbatim,
-}
-
-/// The element that one is written as, and its role. What is not known here is left out; its
-/// content is not.
-fn known(name: &str) -> Option<(&'static str, Role)> {
-    use Role::*;
-    if name.len() > 10 {
-        return None;
-    }
-    Some(match name.to_ascii_lowercase().as_str() {
-        "p" => ("p", Paragraph),
-        "h1" => ("h1", Heading),
-        "h2" => ("h2", Heading),
-        "h3" => ("h3", Heading),
-        "h4" => ("h4", Heading),
-        "h5" => ("h5", Heading),
-        "h6" => ("h6", Heading),
-        "ul" | "menu" | "dir" => ("ul", List),
-        "ol" => ("ol", List),
-        "li" => ("li", Item),
-        "blockquote" => ("blockquote", Quote),
-        "pre" | "listing" => ("pre", Preformatted),
-        "a" => ("a", Inline),
-        "strong" | "b" => ("strong", Inline),
-        "em" | "i" => ("em", Inline),
-        "code" | "tt" | "kbd" | "samp" => ("code", Inline),
-        "br" => ("br", Empty),
-        "hr" => ("hr", Empty),
-        "img" => ("img", Empty),
-        "table" => ("table", Table),
-        "caption" => ("caption", Section),
-        "thead" => ("thead", Section),
-        "tbody" => ("tbody", Section),
-        "tfoot" => ("tfoot", Section),
-        "tr" => ("tr", Row),
-        "td" => ("td", Cell),
-        "th" => ("th", Cell),
-        "svg" | "template" | "canvas" | "audio" | "video" | "datalist" | "frameset" => ("", Hidden),
-        "script" | "style" | "noscript" | "iframe" | "noembed" | "noframes" => ("", HiddenText),
-        "title" | "textarea" => ("div", Text),
-        "xmp" | "plaintext" => ("pre", Verbatim),
-        "div" | "section" | "article" | "aside" | "header" | "footer" | "main" | "nav" | "address"
-        | "figure" | "figcaption" | "details" | "summary" | "dialog" | "dl" | "dt" | "dd" | "fieldset"
-        | "legend" | "form" | "center" | "hgroup" | "search" | "option" | "optgroup" => ("div", Block),
-        _ => return None,
-    })
+/// An element that is open.
+struct Open {
+    tag: &'static str,
+    role: Role,
+    /// Where in the document its start tag is.
+    start: usize,
+    /// Where its content starts.
+    content: usize,
 }
 
 #[derive(Default)]
@@ -130,12 +65,14 @@ struct Writer {
     base: Option<String>,
     cut: bool,
     /// The elements that are open, the outermost first.
-    open: Vec<(&'static str, Role)>,
+    open: Vec<Open>,
     elements: usize,
     /// How many elements deeper than the limit are open.
     too_deep: usize,
     /// The language that an open `pre` names.
     language: Option<String>,
+    /// How many blocks are open in a link, where they are not written.
+    linked_blocks: usize,
     /// The element whose content is left out, and how many of its name are open.
     hidden: Option<(String, usize)>,
 }
@@ -234,20 +171,22 @@ impl Writer {
                 if tag != "a" && self.resume(tag) {
                     return;
                 }
+                let title = attributes.title;
                 let href = attributes.href.filter(|href| href.len() <= MAX_ATTRIBUTE);
                 if tag == "a" && href.is_none() {
                     return;
                 }
                 self.make_room();
-                let written = if tag == "a" {
-                    written(&[("href", href), ("title", attributes.title)])
-                } else {
-                    String::new()
-                };
-                self.push(tag, role, &written);
+                let mut attributes = String::new();
+                if tag == "a" {
+                    attributes = written(&[("href", href), ("title", title)]);
+                    self.linked_blocks = 0;
+                }
+                self.push(tag, role, &attributes);
             }
             Role::Empty => {
                 if tag == "hr" {
+                    self.end_inlines();
                     self.end_paragraph();
                 }
                 self.make_room();
@@ -259,13 +198,23 @@ impl Writer {
                     }
                 }
             }
+            Role::Block | Role::Paragraph | Role::Heading if self.is_in_link() => {
+                if role == Role::Heading && self.link_is_empty() {
+                    self.start_linked_heading(tag);
+                } else {
+                    self.linked_blocks += 1;
+                    self.html.push(' ');
+                }
+            }
             Role::Table => {
+                self.end_inlines();
                 self.end_paragraph();
                 self.make_room();
                 self.push(tag, role, "");
             }
             _ if of_table => self.table_part(tag, role),
             _ => {
+                self.end_inlines();
                 self.end_paragraph();
                 match role {
                     Role::Heading if self.top() == Some(Role::Heading) => self.close_to(self.open.len() - 1),
@@ -284,6 +233,36 @@ impl Writer {
         }
     }
 
+    /// A heading that is a link is written as one in which there is a link.
+    fn start_linked_heading(&mut self, tag: &'static str) {
+        let Some(link) = self.open.pop() else { return };
+        let attributes = self.html.get(link.start + "<a".len()..link.content - ">".len());
+        let attributes = attributes.unwrap_or_default().to_owned();
+        self.html.truncate(link.start);
+        self.start_known(tag, Role::Heading, &Attributes::default());
+        self.push("a", Role::Inline, &attributes);
+    }
+
+    /// Whether a link is open that a block would be in. Blocks are no part of a link's text: where they
+    /// start and end there is a space.
+    fn is_in_link(&self) -> bool {
+        let mut inlines = self.open.iter().rev().take_while(|open| open.role == Role::Inline);
+        inlines.any(|open| open.tag == "a")
+    }
+
+    /// Whether the innermost open element is a link in which nothing was written.
+    fn link_is_empty(&self) -> bool {
+        let content =
+            self.open.last().filter(|open| open.tag == "a").and_then(|open| self.html.get(open.content..));
+        content.is_some_and(|text| text.trim().is_empty())
+    }
+
+    /// Emphasis and links end where a block starts.
+    fn end_inlines(&mut self) {
+        let inlines = self.open.iter().rev().take_while(|open| open.role == Role::Inline).count();
+        self.close_to(self.open.len() - inlines);
+    }
+
     /// A part of a table ends the parts that it cannot be in, and brings those that must be around it.
     fn table_part(&mut self, tag: &'static str, role: Role) {
         let fits = |top: Option<Role>| match role {
@@ -294,7 +273,7 @@ impl Writer {
         while !fits(self.top()) && !self.open.is_empty() {
             self.close_to(self.open.len() - 1);
         }
-        if self.open.last().is_some_and(|(name, _)| *name == "caption") {
+        if self.open.last().is_some_and(|open| open.tag == "caption") {
             self.close_to(self.open.len() - 1);
         }
         if role == Role::Cell && self.top() != Some(Role::Row) {
@@ -305,7 +284,7 @@ impl Writer {
 
     /// Opens what must be around text that comes now: a cell in a table, code in preformatted text.
     fn make_room(&mut self) {
-        let caption = self.open.last().is_some_and(|(name, _)| *name == "caption");
+        let caption = self.open.last().is_some_and(|open| open.tag == "caption");
         if matches!(self.top(), Some(Role::Table | Role::Section)) && !caption {
             self.push("tr", Role::Row, "");
         }
@@ -365,12 +344,17 @@ impl Writer {
             self.too_deep -= 1;
             return;
         }
+        let in_link = matches!(role, Role::Block | Role::Paragraph | Role::Heading) && self.is_in_link();
+        if in_link && self.linked_blocks > 0 {
+            self.linked_blocks -= 1;
+            self.html.push(' ');
+            return;
+        }
         let of_table = matches!(role, Role::Table | Role::Section | Role::Row | Role::Cell);
-        let same =
-            |&(name, open): &(&str, Role)| name == tag || (role == Role::Heading && open == Role::Heading);
-        let bounds = |&(_, open): &(&str, Role)| match of_table {
-            true => role != Role::Table && open == Role::Table,
-            false => matches!(open, Role::Table | Role::Section | Role::Row | Role::Cell),
+        let same = |open: &Open| open.tag == tag || (role == Role::Heading && open.role == Role::Heading);
+        let bounds = |open: &Open| match of_table {
+            true => role != Role::Table && open.role == Role::Table,
+            false => matches!(open.role, Role::Table | Role::Section | Role::Row | Role::Cell),
         };
         let reach = self.open.iter().rposition(bounds).map_or(0, |at| at + 1);
         let found = self.open.iter().rposition(same).filter(|&at| at >= reach);
@@ -390,12 +374,12 @@ impl Writer {
     }
 
     fn end_known_in(&mut self, tag: &str, bounds: impl Fn(Role) -> bool) {
-        for (at, (name, role)) in self.open.iter().enumerate().rev() {
-            if *name == tag {
+        for (at, open) in self.open.iter().enumerate().rev() {
+            if open.tag == tag {
                 self.close_to(at);
                 return;
             }
-            if bounds(*role) {
+            if bounds(open.role) {
                 return;
             }
         }
@@ -410,57 +394,41 @@ impl Writer {
             .map(str::len);
         let Some(length) = length else { return false };
         self.html.truncate(length);
-        self.open.push((tag, Role::Inline));
+        // It is not empty, so it never ends where its content starts.
+        self.open.push(Open { tag, role: Role::Inline, start: 0, content: 0 });
         true
     }
 
     fn push(&mut self, tag: &'static str, role: Role, attributes: &str) {
         self.elements += 1;
+        let start = self.html.len();
         let _ = write!(self.html, "<{tag}{attributes}>");
-        self.open.push((tag, role));
+        self.open.push(Open { tag, role, start, content: self.html.len() });
     }
 
-    /// Closes elements until so many are open.
+    /// Closes elements until so many are open. Links and emphasis of nothing are taken out.
     fn close_to(&mut self, depth: usize) {
         while self.open.len() > depth {
-            if let Some((tag, _)) = self.open.pop() {
+            let Some(Open { tag, role, start, content }) = self.open.pop() else { return };
+            if role == Role::Inline && self.html.len() == content {
+                self.html.truncate(start);
+            } else {
                 let _ = write!(self.html, "</{tag}>");
             }
         }
     }
 
     fn top(&self) -> Option<Role> {
-        self.open.last().map(|&(_, role)| role)
+        self.open.last().map(|open| open.role)
     }
 
     fn is_in(&self, tag: &str) -> bool {
-        self.open.iter().any(|(name, _)| *name == tag)
+        self.open.iter().any(|open| open.tag == tag)
     }
 
     fn indents(&self) -> usize {
-        self.open.iter().filter(|(_, role)| matches!(role, Role::Item | Role::Quote)).count()
+        self.open.iter().filter(|open| matches!(open.role, Role::Item | Role::Quote)).count()
     }
-}
-
-/// Attributes as they stand in a tag. Values come from another tag and keep their references.
-fn written(attributes: &[(&str, Option<&str>)]) -> String {
-    let mut text = String::new();
-    for (name, value) in attributes {
-        if let Some(value) = value.filter(|value| value.len() <= MAX_ATTRIBUTE) {
-            let _ = write!(text, " {name}=\"{}\"", value.replace('"', "&quot;"));
-        }
-    }
-    text
-}
-
-/// The language of code, by the convention of its class.
-fn language(attributes: &Attributes<'_>) -> Option<String> {
-    let classes = attributes.class?.split_ascii_whitespace();
-    let mut named =
-        classes.filter_map(|class| class.strip_prefix("language-").or_else(|| class.strip_prefix("lang-")));
-    let language = named.next()?;
-    let sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'#' | b'.' | b'_' | b'-');
-    (language.len() <= 32 && language.bytes().all(sound)).then(|| language.to_owned())
 }
 
 #[cfg(test)]
@@ -487,6 +455,15 @@ mod tests {
             ("<xmp>&amp;<b></xmp>", "<pre><code>&amp;amp;&lt;b></code></pre>"),
             ("<b>a</b><b>b</b>", "<strong>ab</strong>"),
             ("<<!-- -->b>", "&lt;b>"),
+            ("a<a href=x><svg><path></svg></a><b><i></i></b>b<code></code>", "ab"),
+            ("<b><p>a</p><p>b</p></b>c", "<p>a</p><p>b</p>c"),
+            (
+                "<div><a href=x> <h2>a</h2><p>b</p></a>c</div>",
+                "<div><h2><a href=\"x\">a</a></h2><p>b</p>c</div>",
+            ),
+            ("<div><a href=x><div>a</div><p>b</a>c</div>", "<div><a href=\"x\"> a  b</a>c</div>"),
+            ("<p><a href=x>a</p>b", "<p><a href=\"x\">a</a></p>b"),
+            ("<a href=x>a<ul><li>b</a></ul>", "<a href=\"x\">a</a><ul><li>b</li></ul>"),
             ("<h1>a<h2>b</h3>c", "<h1>a</h1><h2>b</h2>c"),
             ("<img src=x alt='a b'><img src=data:x alt='c'><img alt=d>", "<img src=\"x\" alt=\"a b\">cd"),
         ] {
@@ -555,6 +532,14 @@ mod tests {
         }
         let text = "<div>".repeat(500) + "a" + &"</div>".repeat(500) + "<p>b";
         assert!(tidied(&text).ends_with("</div><p>b</p>"));
+    }
+
+    #[test]
+    fn a_document_of_too_many_elements_is_cut() {
+        let whole = super::tidy(&"<br>".repeat(MAX_ELEMENTS - 1));
+        assert!(!whole.cut);
+        let cut = super::tidy(&("<p>a".repeat(MAX_ELEMENTS) + "<p>b"));
+        assert!(cut.cut && !cut.html.ends_with("b</p>"));
     }
 
     proptest! {
