@@ -95,59 +95,68 @@ fn not_looked_for(path: &dyn std::fmt::Display) -> String {
 /// Makes the files what the plan says.
 ///
 /// # Errors
-/// The system's reason. All files are as they were then, and the directories that were made are gone.
+/// The system's reason. All files are as they were then, and the directories that were made are gone. What
+/// cannot be put back, since the system refuses that too, is named.
 pub(super) fn apply(plan: &Plan<PathBuf>, disk: &Disk) -> Result<(), String> {
-    let mut undo = Undo::default();
-    let result = change_all(plan, disk, &mut undo);
-    if result.is_err() {
-        undo.all();
-    }
-    result
+    let mut done = Done::default();
+    change_all(plan, disk, &mut done).map_err(|reason| match done.undo().as_slice() {
+        [] => reason,
+        lost => format!("{reason}; not put back: {}", lost.join(", ")),
+    })
 }
 
-fn change_all<'a>(plan: &'a Plan<PathBuf>, disk: &'a Disk, undo: &mut Undo<'a>) -> Result<(), String> {
+fn change_all<'a>(plan: &'a Plan<PathBuf>, disk: &'a Disk, done: &mut Done<'a>) -> Result<(), String> {
     let mut prepared = Vec::with_capacity(plan.changes.len());
     for change in &plan.changes {
         let Some(content) = &change.after else { continue };
         let place = disk.at(&change.place)?;
         let model = change.moved_from().map(|origin| disk.at(origin)).transpose()?;
-        undo.directories.push(place.create_parents()?);
+        done.directories.push(place.create_parents()?);
         let mut new = place.prepare_like(content, model)?;
         if change.before == Before::Nothing {
             new = new.exclusive();
         }
-        prepared.push((place, &change.before, new));
+        prepared.push((change, place, new));
     }
-    for (place, before, new) in prepared {
+    for (change, place, new) in prepared {
         place.commit(new)?;
-        undo.written.push((place, before));
+        done.written.push((change, place));
     }
     // Last, so that the content of a moved file is always somewhere.
     for change in plan.changes.iter().filter(|change| change.after.is_none()) {
-        undo.aside.push(disk.at(&change.place)?.set_aside()?);
+        done.aside.push((change, disk.at(&change.place)?.set_aside()?));
     }
     Ok(())
 }
 
 /// What was done so far. Dropped, it is done for good.
 #[derive(Default)]
-struct Undo<'a> {
+struct Done<'a> {
     directories: Vec<CreatedDirectories>,
-    written: Vec<(&'a Place, &'a Before)>,
-    aside: Vec<Aside>,
+    written: Vec<(&'a Change<PathBuf>, &'a Place)>,
+    aside: Vec<(&'a Change<PathBuf>, Aside)>,
 }
 
-impl Undo<'_> {
-    /// Undoes it as far as the system allows.
-    fn all(self) {
-        self.aside.into_iter().rev().for_each(Aside::put_back);
-        for (place, before) in self.written.into_iter().rev() {
-            let _ = match before {
+impl<'a> Done<'a> {
+    /// Undoes it. The paths of files for which the system did not allow that.
+    fn undo(self) -> Vec<&'a str> {
+        let mut lost = Vec::new();
+        for (change, aside) in self.aside.into_iter().rev() {
+            if aside.put_back().is_err() {
+                lost.push(change.path.as_str());
+            }
+        }
+        for (change, place) in self.written.into_iter().rev() {
+            let undone = match &change.before {
                 Before::File(content) => place.replace(content),
                 Before::Nothing | Before::Unseen => place.remove(),
             };
+            if undone.is_err() {
+                lost.push(&change.path);
+            }
         }
         self.directories.into_iter().rev().for_each(CreatedDirectories::undo);
+        lost
     }
 }
 

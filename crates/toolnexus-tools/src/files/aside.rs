@@ -26,10 +26,13 @@ impl Aside {
         Ok(Aside { root: Arc::clone(root), path: path.to_path_buf(), aside, back: false })
     }
 
-    /// Puts the file back, with everything that belongs to it. Where that fails it stays aside.
-    pub(crate) fn put_back(mut self) {
+    /// Puts the file back, with everything that belongs to it.
+    ///
+    /// # Errors
+    /// The system's; the file stays aside then.
+    pub(crate) fn put_back(mut self) -> io::Result<()> {
         self.back = true;
-        let _ = self.root.rename(&self.aside, &self.root, &self.path);
+        self.root.rename(&self.aside, &self.root, &self.path)
     }
 }
 
