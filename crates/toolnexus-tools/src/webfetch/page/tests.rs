@@ -152,6 +152,7 @@ fn links_lead_where_the_page_meant() {
             "<a href=/x><div><img src=data:x alt=logo></div><div>t</div></a>",
             "[logo t](https://example.com/x)",
         ),
+        ("<a href=/x><div><h3>t</h3><p>u</p></div></a>", "### [t](https://example.com/x)\n\nu"),
         ("<a href=/x><h2>t</h2><p>u</p></a>", "## [t](https://example.com/x)\n\nu"),
         ("<base href=/other/><base href=/no/><a href=x>t</a>", "[t](https://example.com/other/x)"),
         ("<img src=data:image/png;base64,AAAA alt=logo>", "logo"),

@@ -171,7 +171,6 @@ impl Writer {
                 if tag != "a" && self.resume(tag) {
                     return;
                 }
-                let title = attributes.title;
                 let href = attributes.href.filter(|href| href.len() <= MAX_ATTRIBUTE);
                 if tag == "a" && href.is_none() {
                     return;
@@ -179,7 +178,7 @@ impl Writer {
                 self.make_room();
                 let mut attributes = String::new();
                 if tag == "a" {
-                    attributes = written(&[("href", href), ("title", title)]);
+                    attributes = written(&[("href", href)]);
                     self.linked_blocks = 0;
                 }
                 self.push(tag, role, &attributes);
@@ -239,6 +238,7 @@ impl Writer {
         let attributes = self.html.get(link.start + "<a".len()..link.content - ">".len());
         let attributes = attributes.unwrap_or_default().to_owned();
         self.html.truncate(link.start);
+        self.linked_blocks = 0;
         self.start_known(tag, Role::Heading, &Attributes::default());
         self.push("a", Role::Inline, &attributes);
     }
@@ -304,9 +304,7 @@ impl Writer {
         let src = attributes.src.filter(|src| !src.is_empty() && src.len() <= MAX_ATTRIBUTE && !inline(src));
         match src {
             Some(_) => {
-                let title = attributes.title;
-                let _ =
-                    write!(self.html, "<img{}>", written(&[("src", src), ("alt", alt), ("title", title)]));
+                let _ = write!(self.html, "<img{}>", written(&[("src", src), ("alt", alt)]));
             }
             // An image that is nowhere to be found is what its description says.
             None => self.html.push_str(&alt.unwrap_or_default().replace('<', "&lt;")),
@@ -410,8 +408,11 @@ impl Writer {
     fn close_to(&mut self, depth: usize) {
         while self.open.len() > depth {
             let Some(Open { tag, role, start, content }) = self.open.pop() else { return };
-            if role == Role::Inline && self.html.len() == content {
+            let written = self.html.get(content..).unwrap_or_default();
+            if role == Role::Inline && written.trim().is_empty() && !self.is_in("pre") {
+                let space = if written.is_empty() { "" } else { " " };
                 self.html.truncate(start);
+                self.html.push_str(space);
             } else {
                 let _ = write!(self.html, "</{tag}>");
             }
@@ -455,7 +456,8 @@ mod tests {
             ("<xmp>&amp;<b></xmp>", "<pre><code>&amp;amp;&lt;b></code></pre>"),
             ("<b>a</b><b>b</b>", "<strong>ab</strong>"),
             ("<<!-- -->b>", "&lt;b>"),
-            ("a<a href=x><svg><path></svg></a><b><i></i></b>b<code></code>", "ab"),
+            ("a<a href=x title=y><svg><path></svg></a><b><i></i></b>b<code></code>", "ab"),
+            ("a<a href=x><div></div></a>b<pre> </pre>", "a b<pre><code> </code></pre>"),
             ("<b><p>a</p><p>b</p></b>c", "<p>a</p><p>b</p>c"),
             (
                 "<div><a href=x> <h2>a</h2><p>b</p></a>c</div>",
