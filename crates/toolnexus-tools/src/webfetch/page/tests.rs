@@ -223,6 +223,8 @@ fn hostile_documents_are_converted_in_time() {
         filled(10_000, &format!("<table><tr>{}", "<td>a".repeat(3_000)), "<tr><td>a"),
         filled(40_000, &format!("{}<pre>", "<ul><li>".repeat(50)), "x\n"),
         filled(40_000, &format!("{}<pre>", "<blockquote>".repeat(50)), "x\n"),
+        filled(40_000, &format!("<b>x{}", " ".repeat(200_000)), "</b><b>"),
+        filled(40_000, &format!("<a href=x>{}x", " ".repeat(200_000)), "<h1>"),
         filled(40_000, "<code>", "`` ` ``` a"),
     ] {
         let converted = convert(&document, Target::Markdown, &address(), usize::MAX);
