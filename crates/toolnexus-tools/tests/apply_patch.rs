@@ -70,6 +70,20 @@ async fn case_44_a_file_is_added() {
     assert_eq!((&facts["added"], &facts["updated"], &facts["deleted"]), (&json!(1), &json!(0), &json!(0)));
 }
 
+// BUILTIN-79: a file of nothing, one with lines that lack their sign, one with other line ends
+#[tokio::test]
+async fn what_is_added_is_what_stands_there() {
+    let place = Place::new();
+    let result =
+        apply(&place, "*** Add File: empty\n*** Add File: bare\n+a\nb\n\n c\n*** Add File: crlf\n+a\r\n+b\r")
+            .await;
+    assert!(!result.is_error, "{}", result.output);
+    assert_eq!(
+        (place.text("empty"), place.text("bare"), place.text("crlf")),
+        ("".into(), "a\nb\n\n c\n".into(), "a\r\nb\r\n".into())
+    );
+}
+
 // Case 45: BUILTIN-81, BUILTIN-82
 #[tokio::test]
 async fn case_45_a_file_is_updated() {

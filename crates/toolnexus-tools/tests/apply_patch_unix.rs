@@ -229,6 +229,23 @@ async fn a_directory_that_is_not_writable() {
     assert_eq!(fs::read_dir(place.at("shut")).unwrap().count(), 2);
 }
 
+// BUILTIN-84: what the system says is what the model reads, and nothing was done
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_the_system_refuses() {
+    let place = Place::new();
+    place.write("a", "1\n").write("b", "2\n");
+    // Nobody makes files there.
+    let new = "/sys/toolnexus-new";
+    let Err(refusal) = fs::File::create(new) else { panic!("{new} can be made") };
+    let sections = format!(
+        "*** Update File: a\n-1\n+x\n*** Add File: d/c\n+x\n*** Delete File: b\n*** Add File: {new}\n+x"
+    );
+    let result = apply(&place, &sections).await;
+    assert_eq!(result, ToolResult::failure(format!("apply_patch: {refusal}")));
+    assert_eq!((names(&place), place.text("a")), (vec!["a".to_owned(), "b".to_owned()], "1\n".to_owned()));
+}
+
 // BUILTIN-80: what is deleted need not be readable
 #[tokio::test]
 async fn what_cannot_be_read() {

@@ -178,6 +178,8 @@ async fn a_file_keeps_its_crlf() {
     let mixed = "a\nb\r\na\r\nb\r\n";
     assert_eq!(edited(mixed, "a\nb", "x").await, "x\r\na\r\nb\r\n", "what is found is not looked for again");
     assert_eq!(edited(mixed, "b\na", "x\ny").await, "a\nx\r\ny\r\nb\r\n");
+    let both = edit(&file(text), "one\r\ntwo\nthree", "x").await;
+    assert!(both.is_error, "who writes CRLF means it");
     let none = edit(&file("a\nb\n"), "x\ny", "z").await;
     assert_eq!(none, failure("edit: oldString not found in f"));
 }

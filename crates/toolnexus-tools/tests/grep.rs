@@ -403,6 +403,18 @@ async fn a_result_of_many_megabytes_is_cut_and_that_is_said() {
     assert_eq!(facts, json!({"count": 1, "truncated": true, "total": 6000}));
 }
 
+// BUILTIN-60, BUILTIN-99: what is not shown although it was asked for is said
+#[tokio::test]
+async fn very_many_lines_before_a_match_are_cut_and_that_is_said() {
+    let place = Place::new();
+    place.write("f", ["\n".repeat(10_005).as_str(), "needle\n"].concat());
+    let (rows, facts) = grep(&place, json!({"pattern": "needle", "before": 1_000_000})).await;
+    assert!(rows.starts_with("f-6-\nf-7-\n") && rows.ends_with("\nf-10005-\nf:10006:needle"));
+    assert_eq!(facts, json!({"count": 1, "truncated": true, "total": 1}));
+    let (_, facts) = grep(&place, json!({"pattern": "needle", "before": 10_000})).await;
+    assert_eq!(facts, json!({"count": 1}));
+}
+
 // BUILTIN-66, BUILTIN-8
 #[tokio::test]
 async fn ignored_files_are_left_out_when_asked() {

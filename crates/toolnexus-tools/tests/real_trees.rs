@@ -44,16 +44,18 @@ fn patch(body: &str) -> Value {
 mod sources {
     use super::*;
 
-    /// Every file below, with its content, found the plain way.
+    /// Every text below, with its content, found the plain way.
     fn files(root: &Path) -> BTreeMap<String, String> {
         fn collect(root: &Path, directory: &Path, found: &mut BTreeMap<String, String>) {
             for entry in fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     collect(root, &path, found);
-                } else {
+                } else if let Ok(content) = fs::read_to_string(&path)
+                    && !content.contains('\0')
+                {
                     let name = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
-                    found.insert(name, fs::read_to_string(&path).unwrap());
+                    found.insert(name, content);
                 }
             }
         }

@@ -108,15 +108,14 @@ async fn rules_that_would_never_end_are_not_read() {
     for path in ["fifo", "fifo/b"] {
         let named = call(&config, "grep", json!({"pattern": "x", "path": path})).await;
         if path == "fifo" {
-            let rules = std::fs::canonicalize(place.path()).unwrap().join("fifo/.gitignore");
-            assert_eq!(
-                named,
-                ToolResult::failure(format!("grep: {} is not a regular file", rules.display()))
-            );
+            assert_eq!(named, ToolResult::failure("grep: .gitignore is not a regular file"));
         } else {
             assert_eq!(named.output, "b:1:x", "a file that is named is not ignored");
         }
     }
+    std::fs::create_dir(place.path().join("fifo/deep")).unwrap();
+    let below = call(&config, "glob", json!({"pattern": "x", "path": "fifo/deep"})).await;
+    assert_eq!(below, ToolResult::failure("glob: ../.gitignore is not a regular file"));
     let without = place.call("glob", json!({"pattern": "*"})).await;
     assert_eq!(without.output, "a\nfifo/b\nsub/.gitignore\nsub/d\nzero/c");
 }

@@ -12,6 +12,10 @@ use super::document::Document;
 use super::parse::{Hunk, HunkLine, Patch, Section};
 use crate::files::nearest_lines;
 
+/// Lines that the search for the hunks of one patch may pass over: some seconds of work, and far more than hunks
+/// in the order of their files ever need.
+const MOST_PASSED: u64 = 500_000_000;
+
 /// How much of a hunk's line an error quotes, in characters.
 const QUOTED: usize = 80;
 
@@ -104,6 +108,7 @@ impl<P: Clone + Eq + Hash> Plan<P> {
     /// Something cannot be done as it is asked.
     pub(super) fn new(patch: &Patch<'_>, files: &impl Files<Place = P>) -> Result<Self, String> {
         let mut view = View { files, changes: IndexMap::new() };
+        let mut patience = MOST_PASSED;
         let (mut added, mut updated, mut deleted) = (0, 0, 0);
         let mut steps = Vec::with_capacity(patch.sections.len());
         for section in &patch.sections {
@@ -122,14 +127,16 @@ impl<P: Clone + Eq + Hash> Plan<P> {
                 }
                 Section::Update { path, move_to: None, hunks } => {
                     let file = view.existing(path)?;
-                    file.after = Some(update(path, &file.after.clone().unwrap_or_default(), hunks)?);
+                    let content = file.after.clone().unwrap_or_default();
+                    file.after = Some(update(path, &content, hunks, &mut patience)?);
                     updated += 1;
                     steps.push(format!("update {path}"));
                 }
                 Section::Update { path, move_to: Some(to), hunks } => {
                     let file = view.existing(path)?;
                     let origin = file.origin.clone();
-                    let content = update(path, &file.after.clone().unwrap_or_default(), hunks)?;
+                    let content = file.after.clone().unwrap_or_default();
+                    let content = update(path, &content, hunks, &mut patience)?;
                     let new = view.vacant(to)?;
                     new.after = Some(content);
                     new.origin = origin;
@@ -145,7 +152,7 @@ impl<P: Clone + Eq + Hash> Plan<P> {
 }
 
 /// The new content of a file. One that only moves may be anything.
-fn update(path: &str, content: &Bytes, hunks: &[Hunk<'_>]) -> Result<Bytes, String> {
+fn update(path: &str, content: &Bytes, hunks: &[Hunk<'_>], patience: &mut u64) -> Result<Bytes, String> {
     if hunks.is_empty() {
         return Ok(content.clone());
     }
@@ -156,6 +163,9 @@ fn update(path: &str, content: &Bytes, hunks: &[Hunk<'_>]) -> Result<Bytes, Stri
             let reason = mismatch(&document.text(), hunk, at + 1, hunks.len());
             return Err(format!("hunk does not match file contents: {path}{reason}"));
         }
+        *patience = patience.checked_sub(document.take_passed()).ok_or_else(|| {
+            format!("{path} takes too long to search; put hunks in the order of the file, or split the patch")
+        })?;
     }
     Ok(document.text().into())
 }
@@ -477,6 +487,23 @@ mod tests {
         assert_eq!(
             from("*** Update File: a\n*** Move to: c\n*** Delete File: c\n*** Add File: c"),
             [(place("a"), None), (place("c"), None)]
+        );
+    }
+
+    // D15
+    #[test]
+    fn a_search_without_end_is_given_up() {
+        let text: String = (0..100).map(|at| format!("{at}\n")).collect();
+        let body: String = (0..100).rev().map(|at| format!("@@\n-{at}\n+x\n")).collect();
+        let patch = format!("*** Begin Patch\n*** Update File: a\n{body}*** End Patch");
+        let patch = Patch::parse(&patch).unwrap();
+        let Some(Section::Update { hunks, .. }) = patch.sections.first() else { panic!("no update") };
+        let update = |patience: &mut u64| update("a", &text.clone().into(), hunks, patience);
+        let mut patience = 20_000;
+        assert_eq!(update(&mut patience).unwrap(), "x\n".repeat(100));
+        assert_eq!(
+            update(&mut patience).and_then(|_| update(&mut patience)).unwrap_err(),
+            "a takes too long to search; put hunks in the order of the file, or split the patch"
         );
     }
 

@@ -21,6 +21,7 @@ pub(super) struct FirstMatches {
 }
 
 /// What is told of a search.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Report {
     /// The rows, without a newline at the end.
     pub(super) rows: String,
@@ -28,8 +29,9 @@ pub(super) struct Report {
     pub(super) count: usize,
     /// How many matches there are.
     pub(super) total: usize,
-    /// Whether rows were left out for their size, not for their number.
-    pub(super) too_much: bool,
+    /// Whether rows were left out that belong to matches which are shown, or would be but for their
+    /// size.
+    pub(super) incomplete: bool,
     /// How many lines were too long to be searched as a whole.
     pub(super) too_long: usize,
 }
@@ -51,7 +53,7 @@ impl FirstMatches {
     pub(super) fn add(&mut self, row_path: String, path: &Path, found: Lines) {
         self.total += found.total;
         self.too_long += found.too_long;
-        if found.lines.is_empty() {
+        if found.matches == 0 {
             return;
         }
         self.matches += found.matches;
@@ -70,19 +72,28 @@ impl FirstMatches {
     }
 
     /// The rows of the first matches.
-    pub(super) fn report(self) -> Report {
+    ///
+    /// # Errors
+    /// What stands around one of them takes too much memory.
+    pub(super) fn report(self) -> Result<Report, String> {
         let Wanted { limit, after, .. } = self.wanted;
         let grouped = self.wanted.has_context();
         let mut report = Report {
             rows: String::new(),
             count: 0,
             total: self.total,
-            too_much: false,
+            incomplete: false,
             too_long: self.too_long,
         };
         let mut bytes = 0;
         for ((path, _), mut found) in self.files {
-            report.too_much |= !found.keep_first(limit - report.count, SHOWN_BYTES - bytes, after);
+            if found.too_much_context {
+                return Err(format!(
+                    "{path}: the lines around a match take too much memory; ask for less context"
+                ));
+            }
+            let all_fit = found.keep_first(limit - report.count, SHOWN_BYTES - bytes, after);
+            report.incomplete |= found.incomplete || !all_fit;
             report.count += found.matches;
             bytes += found.bytes;
             let mut next = None;
@@ -97,10 +108,65 @@ impl FirstMatches {
                 let mark = if line.is_match { ':' } else { '-' };
                 report.rows.push_str(&format!("{path}{mark}{}{mark}{}", line.number, line.text));
             }
-            if report.too_much {
+            if !all_fit {
                 break;
             }
         }
-        report
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::grep::expression;
+    use crate::grep::lines::FileSearch;
+    use crate::search::Running;
+    use proptest::prelude::*;
+
+    /// Searches files in this order, as a thread does.
+    fn report(files: &[(String, String)], wanted: Wanted) -> Result<Report, String> {
+        let mut first = FirstMatches::new(wanted);
+        let mut search = FileSearch::new(expression::compile("x").unwrap(), wanted);
+        for (path, content) in files {
+            let row_path = first.may_show(path).then_some(path.as_str());
+            let mut found = search.search(Cursor::new(content), row_path, &Running::default()).unwrap();
+            // One that has too much around its matches.
+            if path.starts_with('!') && row_path.is_some() && found.total > 0 {
+                found.lines.clear();
+                (found.matches, found.bytes) = (found.total.min(wanted.limit), 0);
+                found.too_much_context = true;
+            }
+            first.add(path.clone(), Path::new(path), found);
+            assert!(
+                first.matches
+                    < wanted.limit + first.files.last_key_value().map_or(0, |(_, last)| last.matches).max(1)
+            );
+        }
+        first.report()
+    }
+
+    proptest! {
+        // BUILTIN-57, BUILTIN-66: the order in which files are searched does not matter
+        #[test]
+        fn the_report_does_not_depend_on_who_was_first(
+            files in proptest::collection::btree_map("!?[a-d]{1,2}", "[xy\n]{0,8}", 0..10),
+            (limit, around) in (0usize..8, 0usize..3),
+            order in any::<proptest::sample::Index>(),
+        ) {
+            let wanted = Wanted { limit, before: around, after: around, line_bytes: 4096 };
+            let sorted: Vec<_> = files.into_iter().collect();
+            let expected = report(&sorted, wanted);
+            let mut other = sorted;
+            other.reverse();
+            prop_assert_eq!(&report(&other, wanted), &expected);
+            if !other.is_empty() {
+                let turn = order.index(other.len());
+                other.rotate_left(turn);
+                prop_assert_eq!(&report(&other, wanted), &expected);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The lines of one file that may be shown.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -14,6 +14,10 @@ const CONTEXT_BYTES: usize = 1024 * 1024;
 
 /// The memory that the lines of a result may take; of more, the later ones are not shown.
 pub(super) const SHOWN_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many lines are shown before a match at most. They are looked for again with every piece of a
+/// file that is read, so that any number would make a large file take for ever.
+const MOST_BEFORE: usize = 10_000;
 
 /// What is looked for in each file, and how much of it is of interest.
 #[derive(Clone, Copy)]
@@ -48,7 +52,7 @@ pub(super) struct Line {
 pub(super) struct Lines {
     /// In ascending order: the first matches, and what is shown around them.
     pub(super) lines: Vec<Line>,
-    /// How many of `lines` match.
+    /// How many of `lines` match; with too much context, how many of them would.
     pub(super) matches: usize,
     /// The memory that `lines` take.
     pub(super) bytes: usize,
@@ -58,6 +62,10 @@ pub(super) struct Lines {
     pub(super) total: usize,
     /// How many lines of the file were too long to be searched as a whole.
     pub(super) too_long: usize,
+    /// Whether lines before a match are not among `lines` because they were too many.
+    pub(super) incomplete: bool,
+    /// Whether `lines` is empty because what stands around matches takes too much memory.
+    pub(super) too_much_context: bool,
 }
 
 impl Lines {
@@ -104,7 +112,6 @@ pub(super) struct FileSearch {
     showing: Searcher,
     counting: Searcher,
     buffers: Buffers,
-    context_bytes: usize,
 }
 
 impl FileSearch {
@@ -118,22 +125,38 @@ impl FileSearch {
         // Undecodable text and the ends of lines were dealt with before.
         builder.bom_sniffing(false).heap_limit(Some(context_bytes)).line_number(false);
         let counting = builder.build();
-        builder.line_number(true).before_context(wanted.before).after_context(wanted.after);
+        let before = wanted.before.min(MOST_BEFORE);
+        builder.line_number(true).before_context(before).after_context(wanted.after);
         let buffers = Buffers::new(longest_line);
-        FileSearch { matcher, wanted, showing: builder.build(), counting, buffers, context_bytes }
+        FileSearch { matcher, wanted, showing: builder.build(), counting, buffers }
     }
 
     /// What there is in a file; `None` when it is no text, cannot be read or the search is stopped.
     /// Lines are shown in rows that start with `row_path`; without, matches are only counted.
-    ///
-    /// # Errors
-    /// The lines around a match take too much memory.
     pub(super) fn search(
         &mut self,
-        file: impl Read,
+        mut file: impl Read + Seek,
         row_path: Option<&str>,
         running: &Running,
-    ) -> Result<Option<Lines>, String> {
+    ) -> Option<Lines> {
+        match self.search_once(&mut file, row_path, running) {
+            Err(TooMuchContext) => {
+                file.rewind().ok()?;
+                let mut found = self.search_once(&mut file, None, running).ok()??;
+                found.matches = found.total.min(self.wanted.limit);
+                found.too_much_context = true;
+                Some(found)
+            }
+            Ok(found) => found,
+        }
+    }
+
+    fn search_once(
+        &mut self,
+        file: &mut impl Read,
+        row_path: Option<&str>,
+        running: &Running,
+    ) -> Result<Option<Lines>, TooMuchContext> {
         let cuts = Cuts::default();
         let text = Text::of(file, &mut self.buffers, &cuts, running);
         let Ok(Some(text)) = text else { return Ok(None) };
@@ -142,22 +165,19 @@ impl FileSearch {
         let lines = Lines { row_overhead, ..Lines::default() };
         let mut found = Collector { wanted, cuts: &cuts, lines, last_match: 0 };
         let searcher = if row_path.is_some() { &mut self.showing } else { &mut self.counting };
-        if let Err(error) = searcher.search_reader(&self.matcher, text, &mut found) {
-            if cuts.unreadable.get() || running.is_stopped() {
-                return Ok(None);
-            }
-            // A line alone is never that long.
-            debug_assert!(self.wanted.has_context(), "{error}");
-            return Err(format!(
-                "the lines around a match take more than {} bytes; ask for less context",
-                self.context_bytes
-            ));
+        if searcher.search_reader(&self.matcher, text, &mut found).is_err() {
+            // The memory that is allowed is enough for every line alone.
+            let for_context = !cuts.unreadable.get() && !running.is_stopped() && wanted.is_some();
+            return if for_context { Err(TooMuchContext) } else { Ok(None) };
         }
         let mut lines = found.lines;
         lines.too_long = cuts.lines();
         Ok(Some(lines))
     }
 }
+
+/// What stands around matches takes too much memory.
+struct TooMuchContext;
 
 /// Takes what the searcher finds in one file.
 struct Collector<'a> {
@@ -178,6 +198,8 @@ impl Collector<'_> {
             return;
         }
         let is_match = is_match && more;
+        let next = self.lines.lines.last().map_or(1, |last| last.number + 1);
+        self.lines.incomplete |= wanted.before > MOST_BEFORE && number > next;
         let text = cut(bytes, self.cuts.missing_at(offset), wanted.line_bytes);
         self.lines.push(Line { number, text, is_match });
         if is_match {
@@ -218,37 +240,52 @@ mod tests {
     use super::*;
     use crate::grep::expression;
     use proptest::prelude::*;
+    use std::io::Cursor;
 
     const WANTED: Wanted = Wanted { limit: 100, before: 0, after: 0, line_bytes: 4096 };
 
-    fn search(expression: &str, wanted: Wanted, content: impl Read) -> Result<Option<Lines>, String> {
+    fn search(expression: &str, wanted: Wanted, content: &[u8]) -> Lines {
         let mut files = FileSearch::new(expression::compile(expression).unwrap(), wanted);
-        files.search(content, Some("path"), &Running::default())
+        files.search(Cursor::new(content), Some("path"), &Running::default()).unwrap()
     }
 
     // BUILTIN-59: what is not shown is counted, and not held
     #[test]
     fn a_file_gives_as_many_lines_as_may_be_shown() {
         let content = "x\n".repeat(1000);
-        let found = search("x", Wanted { limit: 3, ..WANTED }, content.as_bytes()).unwrap().unwrap();
+        let found = search("x", Wanted { limit: 3, ..WANTED }, content.as_bytes());
         assert_eq!((found.lines.len(), found.matches, found.total), (3, 3, 1000));
         let mut files = FileSearch::new(expression::compile("x").unwrap(), WANTED);
-        let counted = files.search(content.as_bytes(), None, &Running::default()).unwrap().unwrap();
+        let counted = files.search(Cursor::new(&content), None, &Running::default()).unwrap();
         assert_eq!((counted.lines.len(), counted.total), (0, 1000));
     }
 
-    // BUILTIN-60, BUILTIN-99: context cannot take any amount of memory, and that is said
+    // BUILTIN-60, BUILTIN-99: context cannot take any amount of memory
     #[test]
-    fn context_that_takes_too_much_memory_is_an_error() {
+    fn context_that_takes_too_much_memory_is_left_out_and_matches_are_counted() {
         let search = |before, after| {
-            let wanted = Wanted { before, after, ..WANTED };
-            let mut files = FileSearch::with_longest_line(expression::compile("x$").unwrap(), wanted, 65_536);
-            let content = [b"y\n".repeat(2 * CONTEXT_BYTES), b"x".to_vec()].concat();
-            files.search(content.as_slice(), Some("path"), &Running::default())
+            let wanted = Wanted { before, after, limit: 2, ..WANTED };
+            let mut files = FileSearch::with_longest_line(expression::compile("x").unwrap(), wanted, 65_536);
+            let line = [vec![b'y'; 1023], b"\n".to_vec()].concat();
+            let content = [line.repeat(2 * CONTEXT_BYTES / line.len()), b"x\nx\nx".to_vec()].concat();
+            files.search(Cursor::new(content), Some("path"), &Running::default()).unwrap()
         };
-        let failure = search(usize::MAX, 0).unwrap_err();
-        assert_eq!(failure, "the lines around a match take more than 1179648 bytes; ask for less context");
-        assert_eq!(search(1, usize::MAX).unwrap().unwrap().lines.len(), 2);
+        let found = search(usize::MAX, 0);
+        let counted = Lines { matches: 2, total: 3, too_much_context: true, ..Lines::default() };
+        assert_eq!(Lines { row_overhead: 0, ..found }, counted);
+        assert_eq!(search(1, usize::MAX).lines.len(), 4);
+    }
+
+    // BUILTIN-60, BUILTIN-99: what is missing before a match is known
+    #[test]
+    fn of_very_many_lines_before_a_match_the_last_are_shown() {
+        for (lines, incomplete) in [(MOST_BEFORE, false), (MOST_BEFORE + 1, true)] {
+            let content = ["\n".repeat(lines).as_str(), "x\n\nx"].concat();
+            let found = search("x", Wanted { before: usize::MAX, ..WANTED }, content.as_bytes());
+            assert_eq!((found.lines.len(), found.incomplete), (MOST_BEFORE + 3, incomplete));
+            let found = search("x", Wanted { before: MOST_BEFORE, ..WANTED }, content.as_bytes());
+            assert!(!found.incomplete, "that many are what was asked for");
+        }
     }
 
     // BUILTIN-99
@@ -260,10 +297,9 @@ mod tests {
                 let wanted = Wanted { before, line_bytes: 4, ..WANTED };
                 let mut files =
                     FileSearch::with_longest_line(expression::compile("y$").unwrap(), wanted, longest);
-                let content = line.repeat(3);
-                let found = files.search(content.as_slice(), Some("path"), &Running::default());
-                let found = found.unwrap().unwrap();
-                assert_eq!((found.total, found.too_long), (3, 0), "{longest}");
+                let content = Cursor::new(line.repeat(3));
+                let found = files.search(content, Some("path"), &Running::default()).unwrap();
+                assert_eq!((found.total, found.too_long, found.too_much_context), (3, 0, false), "{longest}");
             }
         }
     }
@@ -271,14 +307,25 @@ mod tests {
     // BUILTIN-65
     #[test]
     fn a_file_that_cannot_be_read_to_its_end_counts_for_nothing() {
-        struct Broken;
+        struct Broken(Cursor<Vec<u8>>);
         impl Read for Broken {
-            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-                Err(io::Error::other("broken"))
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                let length = self.0.read(out)?;
+                if length == 0 { Err(io::Error::other("broken")) } else { Ok(length) }
             }
         }
-        let content = [b'x'; 9000].chain(Broken);
-        assert_eq!(search("x", WANTED, content).unwrap(), None);
+        impl Seek for Broken {
+            fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+                self.0.seek(to)
+            }
+        }
+        for length in [10, 9000, 300_000] {
+            for row_path in [None, Some("path")] {
+                let mut files = FileSearch::new(expression::compile("x").unwrap(), WANTED);
+                let file = Broken(Cursor::new(b"x\n".repeat(length)));
+                assert_eq!(files.search(file, row_path, &Running::default()), None);
+            }
+        }
     }
 
     fn lines() -> impl Strategy<Value = Lines> {

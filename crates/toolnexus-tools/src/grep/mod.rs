@@ -95,7 +95,6 @@ impl Request {
             root: &root,
             include: include.as_ref(),
             found: Mutex::new(FirstMatches::new(self.wanted)),
-            failure: Mutex::new(None),
             running,
         };
         match root.only() {
@@ -118,7 +117,6 @@ struct TreeSearch<'a> {
     root: &'a Root,
     include: Option<&'a Pattern>,
     found: Mutex<FirstMatches>,
-    failure: Mutex<Option<String>>,
     running: &'a Running,
 }
 
@@ -131,26 +129,18 @@ impl TreeSearch<'_> {
         let Ok(opened) = self.root.open(file.below) else { return };
         let row_path = shown(name);
         let may_show = lock(&self.found).may_show(&row_path);
-        match files.search(opened, may_show.then_some(&row_path), self.running) {
-            Ok(None) => {}
-            Ok(Some(lines)) if lines.total == 0 && lines.too_long == 0 => {}
-            Ok(Some(lines)) => lock(&self.found).add(row_path, file.below, lines),
-            Err(failure) => {
-                *lock(&self.failure) = Some(format!("{row_path}: {failure}"));
-                self.running.stop();
-            }
+        let Some(lines) = files.search(opened, may_show.then_some(&row_path), self.running) else { return };
+        if lines.total > 0 || lines.too_long > 0 {
+            lock(&self.found).add(row_path, file.below, lines);
         }
     }
 
     fn finish(self) -> Result<ToolResult, String> {
-        if let Some(failure) = self.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(failure);
-        }
         let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.root.check()?;
-        let report = found.report();
+        let report = found.report()?;
         let mut facts = metadata(json!({"count": report.count}));
-        if report.too_much || report.count < report.total {
+        if report.incomplete || report.count < report.total {
             facts.insert("truncated".into(), true.into());
             facts.insert("total".into(), report.total.into());
         }

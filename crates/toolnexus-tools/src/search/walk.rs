@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path};
 use std::sync::{Mutex, PoisonError};
 
 use ignore::{WalkBuilder, WalkState};
@@ -53,9 +53,11 @@ pub(crate) fn walk<V>(
 where
     V: FnMut(Found<'_>) + Send,
 {
-    let waiting = root.directory().ancestors().filter(|_| respect_gitignore).find_map(rules_that_wait);
-    if let Some(rules) = waiting {
-        return Err(format!("{} is not a regular file", rules.display()));
+    let above = root.directory().ancestors().take_while(|_| respect_gitignore).enumerate();
+    for (levels, directory) in above {
+        if let Some(rules) = rules_that_wait(directory) {
+            return Err(format!("{}{rules} is not a regular file", "../".repeat(levels)));
+        }
     }
     let panicked = Mutex::new(None);
     let mut builder = WalkBuilder::new(root.directory());
@@ -107,12 +109,39 @@ where
 }
 
 /// A file of rules that the walk would wait for, or never read to its end: a FIFO or a device.
-fn rules_that_wait(directory: &Path) -> Option<PathBuf> {
-    let mut rules = RULES.iter().map(|name| directory.join(name));
-    rules.find(|rules| fs::metadata(rules).is_ok_and(|found| !found.is_file() && !found.is_dir()))
+fn rules_that_wait(directory: &Path) -> Option<&'static str> {
+    let waits = |rules: &&str| {
+        fs::metadata(directory.join(rules)).is_ok_and(|found| !found.is_file() && !found.is_dir())
+    };
+    RULES.into_iter().find(waits)
 }
 
 fn slashed(path: &Path) -> Cow<'_, str> {
     let text = path.to_string_lossy();
     if MAIN_SEPARATOR == '/' { text } else { text.replace(MAIN_SEPARATOR, "/").into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::BuiltinsConfig;
+    use crate::paths::Paths;
+    use crate::search::run;
+    use toolnexus_core::ToolContext;
+
+    // BUILTIN-12: a panic on a thread of a walk ends it, and is an error
+    #[tokio::test]
+    async fn a_panic_ends_a_walk() {
+        let place = tempfile::tempdir().unwrap();
+        for file in 0..100 {
+            fs::write(place.path().join(file.to_string()), "").unwrap();
+        }
+        let base_dir = Some(place.path().to_path_buf());
+        let paths = Paths::of(&BuiltinsConfig { base_dir, ..Default::default() });
+        let walked = run(&ToolContext::default(), 0, move |running| {
+            let root = Root::find(&paths, "")?;
+            walk(&root, false, running, || |_: Found<'_>| panic!("lost"))
+        });
+        assert_eq!(walked.await, Err("lost".to_owned()));
+    }
 }

@@ -66,12 +66,15 @@ fn swap(next: &Path, name: &Path) {
     std::thread::yield_now();
 }
 
-/// Removes what is there, following no link, and away from the tools' hands.
+/// Removes what is there, following no link. It is moved away first; a call that holds a directory may
+/// still put something into it.
 fn sweep(path: &Path) {
     let trash = path.with_extension("trash");
-    if fs::rename(path, &trash).is_ok() {
-        let directory = fs::symlink_metadata(&trash).unwrap().is_dir();
-        if directory { fs::remove_dir_all(&trash).unwrap() } else { fs::remove_file(&trash).unwrap() }
+    while fs::rename(path, &trash).is_ok() || fs::symlink_metadata(&trash).is_ok() {
+        let _ = match fs::symlink_metadata(&trash) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&trash),
+            _ => fs::remove_file(&trash),
+        };
     }
 }
 
