@@ -138,7 +138,8 @@ mod tests {
         }
         let base_dir = Some(place.path().to_path_buf());
         let paths = Paths::of(&BuiltinsConfig { base_dir, ..Default::default() });
-        let walked = run(&ToolContext::default(), 0, move |running| {
+        let context = ToolContext::default();
+        let walked = run(&context, 0, move |running| {
             let root = Root::find(&paths, "")?;
             walk(&root, false, running, || |_: Found<'_>| panic!("lost"))
         });
