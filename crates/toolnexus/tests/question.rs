@@ -83,7 +83,7 @@ async fn an_answered_question_is_a_result() {
         let told = result.messages.iter().find(|message| message["role"] == "tool").unwrap();
         assert_eq!(told["content"], json!(call.output));
 
-        let asked = asked.lock().unwrap();
+        let asked = std::mem::take(&mut *asked.lock().unwrap());
         assert_eq!(asked.len(), 1);
         assert_eq!((asked[0].kind.as_str(), asked[0].prompt.as_str()), ("question", PROMPT));
         assert_eq!(Value::Object(asked[0].data.clone().unwrap()), json!({"questions": questions()}));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::lexer::Attributes;
 
-/// How long an address, a title or a description may be, in bytes; a longer one is left out.
+/// How long an address or a description may be, in bytes; a longer one is left out.
 pub(super) const MAX_ATTRIBUTE: usize = 4096;
 
 /// What role an element plays.

@@ -13,7 +13,6 @@ pub(super) struct Attributes<'a> {
     pub(super) href: Option<&'a str>,
     pub(super) src: Option<&'a str>,
     pub(super) alt: Option<&'a str>,
-    pub(super) title: Option<&'a str>,
     pub(super) class: Option<&'a str>,
     pub(super) start: Option<&'a str>,
 }
@@ -24,7 +23,6 @@ impl<'a> Attributes<'a> {
             ("href", &mut self.href),
             ("src", &mut self.src),
             ("alt", &mut self.alt),
-            ("title", &mut self.title),
             ("class", &mut self.class),
             ("start", &mut self.start),
         ];

@@ -18,6 +18,8 @@ struct Writer {
     line_ends: usize,
     /// What else comes before it, when no line ends.
     gap: &'static str,
+    /// How many lists are open.
+    lists: usize,
 }
 
 impl Writer {
@@ -36,7 +38,14 @@ impl Writer {
                 "p" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "table" | "caption" | "blockquote" | "hr" => {
                     self.block(node, 2, verbatim);
                 }
-                "ul" | "ol" | "div" | "li" | "tr" => self.block(node, 1, verbatim),
+                "ul" | "ol" => {
+                    // A list in a list is a part of it.
+                    let line_ends = if self.lists == 0 { 2 } else { 1 };
+                    self.lists += 1;
+                    self.block(node, line_ends, verbatim);
+                    self.lists -= 1;
+                }
+                "div" | "li" | "tr" => self.block(node, 1, verbatim),
                 "td" | "th" => {
                     self.children(node, verbatim);
                     self.gap = "\t";

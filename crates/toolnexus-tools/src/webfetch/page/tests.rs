@@ -152,6 +152,7 @@ fn links_lead_where_the_page_meant() {
             "<a href=/x><div><img src=data:x alt=logo></div><div>t</div></a>",
             "[logo t](https://example.com/x)",
         ),
+        ("<a href=/x><div><h3>t</h3><p>u</p></div></a>", "### [t](https://example.com/x)\n\nu"),
         ("<a href=/x><h2>t</h2><p>u</p></a>", "## [t](https://example.com/x)\n\nu"),
         ("<base href=/other/><base href=/no/><a href=x>t</a>", "[t](https://example.com/other/x)"),
         ("<img src=data:image/png;base64,AAAA alt=logo>", "logo"),
@@ -222,6 +223,8 @@ fn hostile_documents_are_converted_in_time() {
         filled(10_000, &format!("<table><tr>{}", "<td>a".repeat(3_000)), "<tr><td>a"),
         filled(40_000, &format!("{}<pre>", "<ul><li>".repeat(50)), "x\n"),
         filled(40_000, &format!("{}<pre>", "<blockquote>".repeat(50)), "x\n"),
+        filled(40_000, &format!("<b>x{}", " ".repeat(200_000)), "</b><b>"),
+        filled(40_000, &format!("<a href=x>{}x", " ".repeat(200_000)), "<h1>"),
         filled(40_000, "<code>", "`` ` ``` a"),
     ] {
         let converted = convert(&document, Target::Markdown, &address(), usize::MAX);

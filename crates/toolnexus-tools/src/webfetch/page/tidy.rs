@@ -82,8 +82,7 @@ impl Writer {
         if self.hidden.is_some() {
             return;
         }
-        let blank = text.bytes().all(|byte| byte.is_ascii_whitespace());
-        if blank && matches!(self.top(), Some(Role::Table | Role::Section | Role::Row)) {
+        if is_blank(text) && matches!(self.top(), Some(Role::Table | Role::Section | Role::Row)) {
             return;
         }
         self.make_room();
@@ -94,6 +93,9 @@ impl Writer {
         if let Some((hidden, depth)) = &mut self.hidden {
             if !closed && name.eq_ignore_ascii_case(hidden) {
                 *depth += 1;
+            }
+            if matches!(known(name), Some((_, Role::HiddenText))) {
+                lexer.raw_text(name);
             }
             return;
         }
@@ -111,18 +113,18 @@ impl Writer {
             Role::Text | Role::Verbatim => {
                 let ends_never = name.eq_ignore_ascii_case("plaintext");
                 let text = if ends_never { lexer.raw_text("\0") } else { lexer.raw_text(name) };
-                let depth = self.open.len();
-                self.start_known(
-                    tag,
-                    if tag == "pre" { Role::Preformatted } else { Role::Block },
-                    attributes,
-                );
+                let (depth, too_deep) = (self.open.len(), self.too_deep);
+                if !self.is_in("pre") && !self.is_in_link() {
+                    let role = if role == Role::Verbatim { Role::Preformatted } else { Role::Block };
+                    self.start_known(tag, role, attributes);
+                }
                 // Character references are none in verbatim text.
                 match role {
                     Role::Verbatim => self.text(&text.replace('&', "&amp;")),
                     _ => self.text(text),
                 }
                 self.close_to(depth.min(self.open.len()));
+                self.too_deep = too_deep;
             }
             _ if self.is_in("pre") => self.start_in_pre(tag, role, attributes),
             _ => self.start_known(tag, role, attributes),
@@ -144,8 +146,8 @@ impl Writer {
     }
 
     fn end_line(&mut self) {
-        let written = self.html.ends_with(['\n', '>']);
-        if !written {
+        let at_start = self.open.last().is_some_and(|open| open.content == self.html.len());
+        if !at_start && !self.html.ends_with('\n') {
             self.html.push('\n');
         }
     }
@@ -171,7 +173,6 @@ impl Writer {
                 if tag != "a" && self.resume(tag) {
                     return;
                 }
-                let title = attributes.title;
                 let href = attributes.href.filter(|href| href.len() <= MAX_ATTRIBUTE);
                 if tag == "a" && href.is_none() {
                     return;
@@ -179,7 +180,7 @@ impl Writer {
                 self.make_room();
                 let mut attributes = String::new();
                 if tag == "a" {
-                    attributes = written(&[("href", href), ("title", title)]);
+                    attributes = written(&[("href", href)]);
                     self.linked_blocks = 0;
                 }
                 self.push(tag, role, &attributes);
@@ -239,6 +240,7 @@ impl Writer {
         let attributes = self.html.get(link.start + "<a".len()..link.content - ">".len());
         let attributes = attributes.unwrap_or_default().to_owned();
         self.html.truncate(link.start);
+        self.linked_blocks = 0;
         self.start_known(tag, Role::Heading, &Attributes::default());
         self.push("a", Role::Inline, &attributes);
     }
@@ -252,9 +254,12 @@ impl Writer {
 
     /// Whether the innermost open element is a link in which nothing was written.
     fn link_is_empty(&self) -> bool {
+        // What is longer is not looked at, since it could be blank for long.
+        const LOOKED_AT: usize = 256;
+        let link = self.open.last().filter(|open| open.tag == "a");
         let content =
-            self.open.last().filter(|open| open.tag == "a").and_then(|open| self.html.get(open.content..));
-        content.is_some_and(|text| text.trim().is_empty())
+            link.and_then(|open| self.html.get(open.content..)).filter(|text| text.len() <= LOOKED_AT);
+        content.is_some_and(is_blank)
     }
 
     /// Emphasis and links end where a block starts.
@@ -304,9 +309,7 @@ impl Writer {
         let src = attributes.src.filter(|src| !src.is_empty() && src.len() <= MAX_ATTRIBUTE && !inline(src));
         match src {
             Some(_) => {
-                let title = attributes.title;
-                let _ =
-                    write!(self.html, "<img{}>", written(&[("src", src), ("alt", alt), ("title", title)]));
+                let _ = write!(self.html, "<img{}>", written(&[("src", src), ("alt", alt)]));
             }
             // An image that is nowhere to be found is what its description says.
             None => self.html.push_str(&alt.unwrap_or_default().replace('<', "&lt;")),
@@ -324,6 +327,7 @@ impl Writer {
             return;
         }
         match known(name) {
+            Some((_, Role::Text | Role::Verbatim | Role::HiddenText)) => {}
             Some((tag @ "pre", role)) => self.end_known(tag, role),
             Some((_, Role::Inline | Role::Empty)) if self.is_in("pre") => {}
             Some(_) if self.is_in("pre") => self.end_line(),
@@ -410,10 +414,17 @@ impl Writer {
     fn close_to(&mut self, depth: usize) {
         while self.open.len() > depth {
             let Some(Open { tag, role, start, content }) = self.open.pop() else { return };
-            if role == Role::Inline && self.html.len() == content {
+            let written = self.html.get(content..).unwrap_or_default();
+            if role == Role::Inline && is_blank(written) && !self.is_in("pre") {
+                let space = if written.is_empty() { "" } else { " " };
                 self.html.truncate(start);
+                self.html.push_str(space);
             } else {
                 let _ = write!(self.html, "</{tag}>");
+            }
+            if self.open.len() < MAX_DEPTH {
+                // What was left out ended with what it was in.
+                self.too_deep = 0;
             }
         }
     }
@@ -429,6 +440,10 @@ impl Writer {
     fn indents(&self) -> usize {
         self.open.iter().filter(|open| matches!(open.role, Role::Item | Role::Quote)).count()
     }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_whitespace())
 }
 
 #[cfg(test)]
@@ -452,10 +467,14 @@ mod tests {
             ("a<script>b<p>c</script>d<style>e</style><svg><g>f</g></svg><svg/>g", "adg"),
             ("<noscript>a</noscript><template>b<template>c</template>d</template>e", "e"),
             ("<title>a &amp; <b></title>", "<div>a &amp; &lt;b></div>"),
+            ("<div>a<textarea>b</textarea>c</div>", "<div>a<div>b</div>c</div>"),
+            ("<a href=x>a<textarea>b</textarea>c</a>d", "<a href=\"x\">abc</a>d"),
+            ("a<svg><style></svg></style></svg>b", "ab"),
             ("<xmp>&amp;<b></xmp>", "<pre><code>&amp;amp;&lt;b></code></pre>"),
             ("<b>a</b><b>b</b>", "<strong>ab</strong>"),
             ("<<!-- -->b>", "&lt;b>"),
-            ("a<a href=x><svg><path></svg></a><b><i></i></b>b<code></code>", "ab"),
+            ("a<a href=x title=y><svg><path></svg></a><b><i></i></b>b<code></code>", "ab"),
+            ("a<a href=x><div></div></a>b<pre> </pre>", "a b<pre><code> </code></pre>"),
             ("<b><p>a</p><p>b</p></b>c", "<p>a</p><p>b</p>c"),
             (
                 "<div><a href=x> <h2>a</h2><p>b</p></a>c</div>",
@@ -501,7 +520,7 @@ mod tests {
                 "<pre><code class=\"language-rust\">a</code></pre>",
             ),
             ("<pre class=lang-c++><b>a</b></pre>", "<pre><code class=\"language-c++\">a</code></pre>"),
-            ("<pre><div>a</div><div>b</div></pre>", "<pre><code>a\nb\n</code></pre>"),
+            ("<pre><div>a></div><div>b</div></pre>", "<pre><code>a>\nb\n</code></pre>"),
             ("<pre><code>a</code><code>b</code>c<br>d</pre>", "<pre><code>abc\nd</code></pre>"),
         ] {
             assert_eq!(tidied(html), expected, "{html}");
