@@ -16,6 +16,9 @@ use crate::files::nearest_lines;
 /// in the order of their files ever need.
 const MOST_PASSED: u64 = 500_000_000;
 
+/// Lines of the largest file that hunks are put into: each costs memory, and lines may be short.
+const MOST_LINES: usize = 10_000_000;
+
 /// How much of a hunk's line an error quotes, in characters.
 const QUOTED: usize = 80;
 
@@ -157,6 +160,10 @@ fn update(path: &str, content: &Bytes, hunks: &[Hunk<'_>], patience: &mut u64) -
         return Ok(content.clone());
     }
     let text = std::str::from_utf8(content).map_err(|_| format!("{path} is not valid UTF-8 text"))?;
+    let lines = memchr::memchr_iter(b'\n', content).count();
+    if lines > MOST_LINES {
+        return Err(format!("{path} has {lines} lines, over the limit of {MOST_LINES}"));
+    }
     let mut document = Document::new(text);
     for (at, hunk) in hunks.iter().enumerate() {
         if !document.apply(hunk) {
@@ -504,6 +511,39 @@ mod tests {
         assert_eq!(
             update(&mut patience).and_then(|_| update(&mut patience)).unwrap_err(),
             "a takes too long to search; put hunks in the order of the file, or split the patch"
+        );
+    }
+
+    // D15: a line takes more memory than its text does
+    #[test]
+    fn a_file_of_too_many_lines_is_not_updated() {
+        let text = "\n".repeat(MOST_LINES + 1);
+        let files = Memory::new([("a", text.as_str())]);
+        assert_eq!(files.error("*** Update File: a\n+x"), "a has 10000001 lines, over the limit of 10000000");
+        assert!(files.plan("*** Update File: a\n*** Move to: b").is_ok(), "where no line counts");
+        assert!(files.plan("*** Delete File: a").is_ok());
+    }
+
+    // D15: a file of one long line is read and written for every section that names it
+    #[test]
+    fn sections_without_end_are_given_up() {
+        let line = "x".repeat(1 << 20);
+        let files = Memory::new([("a", line.as_str())]);
+        let patch = format!("*** Begin Patch\n{}*** End Patch", "*** Update File: a\n+y\n".repeat(3));
+        let patch = Patch::parse(&patch).unwrap();
+        let mut patience = 2 * (1 << 16) + 100;
+        let mut content = files.read(&"a".to_owned()).unwrap();
+        let mut outcomes = Vec::new();
+        for section in &patch.sections {
+            let Section::Update { hunks, .. } = section else { panic!("no update") };
+            match update("a", &content, hunks, &mut patience) {
+                Ok(new) => content = new,
+                Err(error) => outcomes.push(error),
+            }
+        }
+        assert_eq!(
+            outcomes,
+            ["a takes too long to search; put hunks in the order of the file, or split the patch"]
         );
     }
 
