@@ -111,8 +111,8 @@ fn change_all<'a>(plan: &'a Plan<PathBuf>, disk: &'a Disk, done: &mut Done<'a>) 
         let Some(content) = &change.after else { continue };
         let place = disk.at(&change.place)?;
         let model = change.moved_from().map(|origin| disk.at(origin)).transpose()?;
-        done.directories.push(place.create_parents()?);
-        let mut new = place.prepare_like(content, model)?;
+        let (directories, mut new) = place.prepare_with_parents(content, model)?;
+        done.directories.push(directories);
         if change.before == Before::Nothing {
             new = new.exclusive();
         }
