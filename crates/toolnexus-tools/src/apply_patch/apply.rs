@@ -80,9 +80,9 @@ impl Files for Disk {
         self.at(place)?.read().map(Bytes::from)
     }
 
-    fn glance(&self, place: &PathBuf) -> Option<Bytes> {
+    fn glance(&self, place: &PathBuf, most: u64) -> Option<Bytes> {
         let place = self.at(place).ok()?;
-        let small = place.file_bytes().ok()? <= Some(MOST_SHOWN);
+        let small = place.file_bytes().ok()? <= Some(MOST_SHOWN.min(most));
         if small { place.read().ok().map(Bytes::from) } else { None }
     }
 }
