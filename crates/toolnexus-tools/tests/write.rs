@@ -198,6 +198,18 @@ async fn a_name_may_hold_anything() {
     assert_eq!(facts["diff"], "--- \"a/new\\nline\"\n+++ \"b/new\\nline\"\n@@ -1 +1 @@\n-x\n+y\n");
 }
 
+// BUILTIN-49: a write that fails leaves no directories, wherever it fails
+#[tokio::test]
+async fn a_failing_write_leaves_no_directory() {
+    let place = Place::new();
+    let too_long = "x".repeat(300);
+    for path in [format!("a/b/{too_long}"), format!("a/b/{too_long}/c/f")] {
+        let result = place.call("write", json!({"path": path, "content": ""})).await;
+        assert!(result.is_error && result.output.starts_with("write: "), "{}", result.output);
+        assert_eq!(names(&place, ""), [""; 0], "{path}");
+    }
+}
+
 // BUILTIN-20, BUILTIN-49: who fails takes away the directories it made, but not from under another call
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_write_takes_no_directory_from_another() {
