@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinError;
+use tokio_util::sync::CancellationToken;
 use toolnexus_core::{Tool, ToolContext, ToolHints, ToolResult, ToolSource};
 
 use crate::args::Args;
@@ -99,6 +100,27 @@ where
     F: FnOnce() -> Result<R, String> + Send + 'static,
 {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(join_text(error)))
+}
+
+/// Runs file work that can take long off the threads that drive the runs, until the call is cancelled
+/// or its future dropped.
+///
+/// `work` must look often at the token that it gets: once it is cancelled, nobody waits any more.
+///
+/// # Errors
+/// Those of `work`; `cancelled`.
+pub(crate) async fn off_thread_until_stopped<R, F>(context: &ToolContext, work: F) -> Result<R, String>
+where
+    R: Send + 'static,
+    F: FnOnce(CancellationToken) -> Result<R, String> + Send + 'static,
+{
+    let stop = context.cancel.child_token();
+    let _stop_when_dropped = stop.clone().drop_guard();
+    tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => Err("cancelled".to_owned()),
+        done = off_thread(move || work(stop)) => done,
+    }
 }
 
 /// Why blocking work gave no answer.

@@ -13,6 +13,10 @@ use crate::reserved_names::names_a_device;
 /// How many links one path may lead through; what kernels allow.
 const MAX_LINKS: usize = 40;
 
+/// Bytes of the longest path that is looked at: no system opens a longer one, and to follow one takes
+/// time that grows with its square.
+const MOST_PATH_BYTES: usize = 32 * 1024;
+
 /// Where relative paths start, and whether other places are allowed.
 pub(crate) struct Paths {
     base_dir: Option<PathBuf>,
@@ -102,6 +106,7 @@ impl Paths {
 
     /// `path` as it is, put behind the base directory.
     pub(crate) fn behind_base(&self, path: &str) -> Result<PathBuf, String> {
+        check_length(path)?;
         let base = match &self.base_dir {
             Some(base) => base.clone(),
             None => std::env::current_dir().map_err(|error| error.to_string())?,
@@ -119,6 +124,7 @@ impl Paths {
         let Some(base_dir) = &self.base_dir else {
             return Err("confineToBaseDir is set but baseDir is empty".to_owned());
         };
+        check_length(path)?;
         if cfg!(windows) && names_a_device(path) {
             return Err(format!(
                 "{path} names a reserved device, which is not a file inside {}",
@@ -131,6 +137,13 @@ impl Paths {
         let real = canonical(&base.join(path))
             .map_err(|stuck| if stuck.at.starts_with(&base) { stuck.to_string() } else { outside.clone() })?;
         if real.starts_with(&base) { Ok(Beneath { base, real, outside }) } else { Err(outside) }
+    }
+}
+
+fn check_length(path: &str) -> Result<(), String> {
+    match path.len() {
+        bytes if bytes > MOST_PATH_BYTES => Err(format!("a path of {bytes} bytes is too long")),
+        _ => Ok(()),
     }
 }
 

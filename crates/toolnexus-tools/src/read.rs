@@ -1,23 +1,27 @@
 //! The `read` tool: a file as text, as a window of lines, or as a media part.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use toolnexus_core::content::mime_type_of_path;
 use toolnexus_core::{ContentPart, Tool, ToolResult};
 
-use crate::builtin::{Face, READS, metadata, number, off_thread, string};
+use crate::builtin::{Face, READS, metadata, number, off_thread_until_stopped, string};
 use crate::config::BuiltinsConfig;
 use crate::files::Place;
 use crate::paths::Paths;
 
 /// How much of a file's start is searched for a NUL byte.
 const BINARY_CHECK: u64 = 8192;
+
+/// How much is read at once when lines are counted.
+const PIECE: usize = 64 * 1024;
 
 pub(crate) fn tool(cfg: &BuiltinsConfig, paths: &Arc<Paths>) -> Tool {
     let face = Face {
@@ -34,12 +38,13 @@ pub(crate) fn tool(cfg: &BuiltinsConfig, paths: &Arc<Paths>) -> Tool {
     };
     let paths = Arc::clone(paths);
     let limit = cfg.limits.read_bytes;
-    face.tool(move |args, _context| {
+    face.tool(move |args, context| {
         let paths = Arc::clone(&paths);
         async move {
             let path = args.required_text(&["path", "filePath", "file_path"])?;
             let window = Window::new(args.count(&["offset"]), args.count(&["limit"]));
-            off_thread(move || read(&path, &paths.place(&path)?, window, limit)).await
+            let work = move |stop| read(&path, &paths.place(&path)?, window, limit, stop);
+            off_thread_until_stopped(&context, work).await
         }
     })
 }
@@ -68,10 +73,29 @@ impl Window {
     }
 }
 
+/// A file that ends in an error as soon as nobody waits for its content: to count the lines of a huge
+/// one takes minutes.
+struct Wanted {
+    file: File,
+    stop: CancellationToken,
+}
+
+impl Read for Wanted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_cancelled() { Err(io::Error::other("cancelled")) } else { self.file.read(buffer) }
+    }
+}
+
 /// Reads the file at `place`; messages call it `path`. A `limit` of 0 is none.
-fn read(path: &str, place: &Place, window: Option<Window>, limit: u64) -> Result<ToolResult, String> {
-    let mut file = place.open()?;
-    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+fn read(
+    path: &str,
+    place: &Place,
+    window: Option<Window>,
+    limit: u64,
+    stop: CancellationToken,
+) -> Result<ToolResult, String> {
+    let mut file = Wanted { file: place.open()?, stop };
+    let bytes = file.file.metadata().map_err(|error| error.to_string())?.len();
     let over = |bytes| limit != 0 && bytes > limit;
     if let Some(mime_type) = mime_type_of_path(path) {
         if over(bytes) {
@@ -90,7 +114,7 @@ fn read(path: &str, place: &Place, window: Option<Window>, limit: u64) -> Result
     }
     let content = head.as_slice().chain(file);
     match window {
-        Some(window) => read_window(path, BufReader::new(content), window, limit),
+        Some(window) => read_window(path, BufReader::with_capacity(PIECE, content), window, limit),
         None => {
             let bytes = read_at_most(content, limit)?;
             if over(bytes.len() as u64) {
@@ -101,7 +125,7 @@ fn read(path: &str, place: &Place, window: Option<Window>, limit: u64) -> Result
     }
 }
 
-fn read_media(path: &str, file: File, mime_type: &str, limit: u64) -> Result<ToolResult, String> {
+fn read_media(path: &str, file: impl Read, mime_type: &str, limit: u64) -> Result<ToolResult, String> {
     let bytes = read_at_most(file, limit)?;
     if limit != 0 && bytes.len() as u64 > limit {
         return Err(too_large(path, bytes.len() as u64, limit));

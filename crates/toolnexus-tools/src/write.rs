@@ -39,8 +39,8 @@ pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
 
 fn write(path: &str, place: &Place, content: &str) -> Result<ToolResult, String> {
     let old = place.file_bytes()?.map(|bytes| old_text(place, bytes));
-    let created = place.create_parents()?;
-    if let Err(error) = place.replace(content.as_bytes()) {
+    let (created, prepared) = place.prepare_with_parents(content.as_bytes(), None)?;
+    if let Err(error) = place.commit(prepared) {
         created.undo();
         return Err(error);
     }

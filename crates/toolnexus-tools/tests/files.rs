@@ -301,6 +301,23 @@ mod extended {
         assert_eq!(attribute(&file, "user.empty").unwrap(), b"");
     }
 
+    // BUILTIN-54: what the old program was allowed to do is not for the new one
+    #[test]
+    fn privileges_are_not_kept() {
+        /// Version 2, and the leave to bind low ports.
+        const PRIVILEGES: [u8; 20] = [0, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let place = Place::new();
+        place.write("f", "old");
+        let file = place.path().join("f");
+        if let Err(error) = setxattr(&file, "security.capability", &PRIVILEGES, XattrFlags::empty()) {
+            eprintln!("skipped: no privileges to give here: {error}");
+            return;
+        }
+        assert_eq!(attribute(&file, "security.capability").unwrap(), PRIVILEGES);
+        assert_eq!(write(place.path(), "f", "new").output, "Wrote 3 bytes to f");
+        assert!(attribute(&file, "security.capability").is_err());
+    }
+
     // BUILTIN-54: the access list too; without it the mode would say something else
     #[test]
     fn an_access_list_is_kept() {

@@ -101,6 +101,49 @@ async fn every_path_argument_is_held_back() {
     assert_eq!(inside.output, "here\n");
 }
 
+// BUILTIN-24, BUILTIN-28: only `.` and `..` are special
+#[cfg(unix)]
+#[tokio::test]
+async fn names_of_dots_are_names() {
+    let place = Place::new();
+    for config in [place.config(), place.confined()] {
+        for name in ["...", "d/...", "d/....", "..../x", "d/..a", "d/a.."] {
+            let write = call(&config, "write", json!({"path": name, "content": name})).await;
+            assert!(!write.is_error, "{}", write.output);
+            assert_eq!(read(&config, name).await, success(name));
+            assert_eq!(place.text(name), name);
+        }
+        for name in [".", "d/.", "d/..", "new/.", "new/"] {
+            let write = call(&config, "write", json!({"path": name, "content": ""})).await;
+            assert_eq!(write, ToolResult::failure(format!("write: {name} is a directory")));
+        }
+    }
+}
+
+// BUILTIN-24, D15: what no system could open is not followed, which would take minutes
+#[tokio::test]
+async fn a_path_without_end_is_refused() {
+    let place = Place::new();
+    for config in [place.config(), place.confined()] {
+        for path in ["a/".repeat(500_000), "x".repeat(1_000_000)] {
+            let patch = format!("*** Begin Patch\n*** Add File: {path}\n*** End Patch");
+            for (tool, arguments) in [
+                ("read", json!({"path": path})),
+                ("write", json!({"path": path, "content": ""})),
+                ("edit", json!({"path": path, "oldString": "a", "newString": "b"})),
+                ("apply_patch", json!({"patchText": patch})),
+                ("glob", json!({"pattern": "*", "path": path})),
+                ("grep", json!({"pattern": "x", "path": path})),
+                ("bash", json!({"command": "true", "workdir": path})),
+            ] {
+                let result = call(&config, tool, arguments).await;
+                assert!(result.is_error);
+                assert_eq!(result.output, format!("{tool}: a path of 1000000 bytes is too long"));
+            }
+        }
+    }
+}
+
 // BUILTIN-27
 #[tokio::test]
 async fn confinement_needs_a_base() {

@@ -7,9 +7,9 @@ mod common;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Place, call, facts};
+use common::{Place, call, facts, tool};
 use serde_json::{Value, json};
-use toolnexus_core::{ContentPart, ToolResult};
+use toolnexus_core::{ContentPart, ToolContext, ToolResult};
 use toolnexus_tools::{BuiltinLimits, BuiltinsConfig};
 
 const LINES: &str = "alpha\nbeta\nalpha\n";
@@ -215,6 +215,8 @@ async fn large_files_are_read_by_windows() {
 
 #[cfg(unix)]
 mod unix {
+    use std::time::Duration;
+
     use super::*;
 
     // BUILTIN-105
@@ -251,5 +253,47 @@ mod unix {
         place.write("f.txt", "text");
         std::os::unix::fs::symlink("f.txt", place.path().join("link")).unwrap();
         assert_eq!(place.call("read", json!({"path": "link"})).await, ToolResult::success("text"));
+    }
+
+    /// Text, and then a hole that takes minutes to read.
+    fn huge() -> Place {
+        let place = Place::new();
+        place.write("huge", "line\n".repeat(4000));
+        let file = std::fs::OpenOptions::new().write(true).open(place.at("huge")).unwrap();
+        file.set_len(256 << 30).unwrap();
+        place
+    }
+
+    // BUILTIN-19, BUILTIN-48: the lines of a huge file are counted only as long as somebody waits
+    #[tokio::test]
+    async fn a_cancelled_read_ends() {
+        let place = huge();
+        let context = ToolContext::default();
+        let read = tool(&place.config(), "read");
+        let mut call = Box::pin(read.execute_with(json!({"path": "huge", "limit": 1}), context.clone()));
+        assert!(futures::poll!(&mut call).is_pending());
+        context.cancel.cancel();
+        assert_eq!(call.await, failure("read: cancelled"));
+    }
+
+    // BUILTIN-19, BUILTIN-48
+    #[test]
+    fn a_dropped_read_frees_its_thread() {
+        let place = huge();
+        let read = tool(&place.config(), "read");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        let next = runtime.block_on(async {
+            let mut call = Box::pin(read.execute(json!({"path": "huge", "limit": 1})));
+            assert!(futures::poll!(&mut call).is_pending());
+            drop(call);
+            // One thread does the file work, one job after the other.
+            tokio::time::timeout(Duration::from_secs(20), tokio::task::spawn_blocking(|| ())).await
+        });
+        runtime.shutdown_background();
+        assert!(next.is_ok(), "the file is still read");
     }
 }

@@ -198,6 +198,44 @@ async fn a_name_may_hold_anything() {
     assert_eq!(facts["diff"], "--- \"a/new\\nline\"\n+++ \"b/new\\nline\"\n@@ -1 +1 @@\n-x\n+y\n");
 }
 
+// BUILTIN-49: a write that fails leaves no directories, wherever it fails
+#[tokio::test]
+async fn a_failing_write_leaves_no_directory() {
+    let place = Place::new();
+    let too_long = "x".repeat(300);
+    for path in [format!("a/b/{too_long}"), format!("a/b/{too_long}/c/f")] {
+        let result = place.call("write", json!({"path": path, "content": ""})).await;
+        assert!(result.is_error && result.output.starts_with("write: "), "{}", result.output);
+        assert_eq!(names(&place, ""), [""; 0], "{path}");
+    }
+}
+
+// BUILTIN-20, BUILTIN-49: who fails takes away the directories it made, but not from under another call
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_write_takes_no_directory_from_another() {
+    let too_long = "x".repeat(300);
+    for _ in 0..200 {
+        let place = Place::new();
+        let (write, patch) = (tool(&place.config(), "write"), tool(&place.config(), "apply_patch"));
+        let mut calls = tokio::task::JoinSet::new();
+        for at in 0..4 {
+            let bad = json!({"path": format!("d/e/{too_long}{at}"), "content": ""});
+            let good = json!({"path": format!("d/e/w{at}"), "content": ""});
+            let patched = format!("*** Begin Patch\n*** Add File: d/e/p{at}\n*** End Patch");
+            for (tool, arguments, fails) in
+                [(&write, bad, true), (&write, good, false), (&patch, json!({"patchText": patched}), false)]
+            {
+                let tool = tool.clone();
+                calls.spawn(async move { (tool.execute(arguments).await, fails) });
+            }
+        }
+        for (result, fails) in calls.join_all().await {
+            assert_eq!(result.is_error, fails, "{}", result.output);
+        }
+        assert_eq!(names(&place, "d/e").len(), 8);
+    }
+}
+
 // BUILTIN-20, BUILTIN-54: at every moment the file is one of its contents
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writers_at_once_leave_one_whole_content() {

@@ -80,9 +80,9 @@ impl Files for Disk {
         self.at(place)?.read().map(Bytes::from)
     }
 
-    fn glance(&self, place: &PathBuf) -> Option<Bytes> {
+    fn glance(&self, place: &PathBuf, most: u64) -> Option<Bytes> {
         let place = self.at(place).ok()?;
-        let small = place.file_bytes().ok()? <= Some(MOST_SHOWN);
+        let small = place.file_bytes().ok()? <= Some(MOST_SHOWN.min(most));
         if small { place.read().ok().map(Bytes::from) } else { None }
     }
 }
@@ -111,8 +111,8 @@ fn change_all<'a>(plan: &'a Plan<PathBuf>, disk: &'a Disk, done: &mut Done<'a>) 
         let Some(content) = &change.after else { continue };
         let place = disk.at(&change.place)?;
         let model = change.moved_from().map(|origin| disk.at(origin)).transpose()?;
-        done.directories.push(place.create_parents()?);
-        let mut new = place.prepare_like(content, model)?;
+        let (directories, mut new) = place.prepare_with_parents(content, model)?;
+        done.directories.push(directories);
         if change.before == Before::Nothing {
             new = new.exclusive();
         }
@@ -188,4 +188,61 @@ pub(super) fn shown(plan: &Plan<PathBuf>) -> Vec<files::Change<'_>> {
 
 fn version(content: &Bytes) -> Version<'_> {
     std::str::from_utf8(content).map_or(Version::Opaque, Version::Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::parse::Patch;
+    use super::*;
+    use crate::config::BuiltinsConfig;
+    use crate::paths::Paths;
+
+    /// Plans a patch, lets something happen, and then makes the files what the plan says.
+    fn applied_after(base: &Path, sections: &str, meanwhile: impl FnOnce()) -> Result<(), String> {
+        let paths = Paths::of(&BuiltinsConfig { base_dir: Some(base.to_path_buf()), ..Default::default() });
+        let text = format!("*** Begin Patch\n{sections}\n*** End Patch");
+        let patch = Patch::parse(&text).unwrap();
+        let disk = Disk::new(paths.places(patch.paths()).unwrap());
+        let plan = Plan::new(&patch, &disk).unwrap();
+        meanwhile();
+        apply(&plan, &disk)
+    }
+
+    // BUILTIN-79, BUILTIN-84: what other programs make in the meantime is not overwritten either
+    #[test]
+    fn a_file_that_came_meanwhile_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let at = |name: &str| base.path().join(name);
+        for sections in
+            ["*** Update File: a\n+2\n*** Add File: n\n+mine", "*** Update File: a\n*** Move to: n\n+2"]
+        {
+            fs::write(at("a"), "1\n").unwrap();
+            let result = applied_after(base.path(), sections, || fs::write(at("n"), "theirs").unwrap());
+            assert_eq!(result.unwrap_err(), "file already exists: n");
+            assert_eq!(fs::read_to_string(at("n")).unwrap(), "theirs");
+            assert_eq!(fs::read_to_string(at("a")).unwrap(), "1\n");
+            assert_eq!(fs::read_dir(base.path()).unwrap().count(), 2, "nothing is left beside them");
+            fs::remove_file(at("n")).unwrap();
+        }
+    }
+
+    // BUILTIN-84: a file that is to go and is gone makes the patch fail, and the rest is undone
+    #[test]
+    fn a_file_that_went_meanwhile_undoes_the_rest() {
+        let base = tempfile::tempdir().unwrap();
+        let at = |name: &str| base.path().join(name);
+        fs::write(at("a"), "1\n").unwrap();
+        fs::write(at("b"), "2\n").unwrap();
+        fs::write(at("c"), "3\n").unwrap();
+        let sections =
+            "*** Add File: d/n\n+mine\n*** Update File: a\n+2\n*** Delete File: b\n*** Delete File: c";
+        let result = applied_after(base.path(), sections, || fs::remove_file(at("c")).unwrap());
+        assert_eq!(result.unwrap_err(), "file not found: c");
+        assert_eq!(fs::read_to_string(at("a")).unwrap(), "1\n");
+        assert_eq!(fs::read_to_string(at("b")).unwrap(), "2\n");
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 2);
+    }
 }

@@ -12,6 +12,9 @@ use super::parse::{Hunk, HunkLine};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
+/// Bytes of a text that take about as long to read and to write again as a line takes to pass over.
+const BYTES_PER_LINE: u64 = 16;
+
 /// A text that is being changed. Untouched lines keep every byte.
 pub(super) struct Document<'a> {
     /// Stands apart from the first line, so that a patch need not have it.
@@ -26,7 +29,7 @@ pub(super) struct Document<'a> {
     final_newline: bool,
     /// Every line there ever was, trimmed: what is no anchor needs no search. Made for the first anchor.
     known: Option<HashSet<&'a str>>,
-    /// How many lines were passed over so far, reading them included.
+    /// How many lines were passed over so far, reading them included; a long line counts as several.
     passed: u64,
 }
 
@@ -57,9 +60,11 @@ impl<'a> Document<'a> {
             Some(text) => (true, text),
             None => (false, content),
         };
-        let mut behind: Vec<Line<'a>> = text.split_inclusive('\n').map(Line::of).collect();
+        let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+        let mut behind: Vec<Line<'a>> = Vec::with_capacity(lines + 1);
+        behind.extend(text.split_inclusive('\n').map(Line::of));
         let windows = behind.iter().filter(|line| line.end == "\r\n").count();
-        let unix = behind.iter().filter(|line| line.end == "\n").count();
+        let unix = lines - windows;
         behind.reverse();
         Document {
             byte_order_mark,
@@ -68,7 +73,7 @@ impl<'a> Document<'a> {
             end: if windows > unix { "\r\n" } else { "\n" },
             final_newline: text.is_empty() || text.ends_with('\n'),
             known: None,
-            passed: (windows + unix) as u64,
+            passed: lines as u64 + text.len() as u64 / BYTES_PER_LINE,
         }
     }
 
@@ -413,6 +418,8 @@ mod tests {
         let forward = passed(&mut (0..1000));
         let backward = passed(&mut (0..1000).rev());
         assert!(forward < 10_000, "{forward}");
+        let long = "x".repeat(1_600_000);
+        assert_eq!(Document::new(&long).take_passed(), 100_000, "a file of one line costs its bytes");
         assert!(backward > 900_000, "{backward}");
     }
 

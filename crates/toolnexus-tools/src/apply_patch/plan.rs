@@ -10,11 +10,20 @@ use indexmap::IndexMap;
 
 use super::document::Document;
 use super::parse::{Hunk, HunkLine, Patch, Section};
-use crate::files::nearest_lines;
+use crate::files::{MOST_BYTES, nearest_lines};
 
 /// Lines that the search for the hunks of one patch may pass over: some seconds of work, and far more than hunks
 /// in the order of their files ever need.
 const MOST_PASSED: u64 = 500_000_000;
+
+/// Lines of the largest file that hunks are put into: each costs memory, and lines may be short.
+const MOST_LINES: usize = 10_000_000;
+
+/// Bytes of all files together that a patch updates or moves: they are in memory until all is written.
+const MOST_HELD: u64 = 4 * MOST_BYTES;
+
+/// Bytes of all files together that are read only to show that they went.
+const MOST_SHOWN: u64 = 64 * 1024 * 1024;
 
 /// How much of a hunk's line an error quotes, in characters.
 const QUOTED: usize = 80;
@@ -36,8 +45,9 @@ pub(super) trait Files {
     /// The content of the file there.
     fn read(&self, place: &Self::Place) -> Result<Bytes, String>;
 
-    /// The content of the file there if it is easy to have: what is to go need not be known.
-    fn glance(&self, place: &Self::Place) -> Option<Bytes>;
+    /// The content of the file there if it is easy to have, and no more than so many bytes: what is to go
+    /// need not be known.
+    fn glance(&self, place: &Self::Place, most: u64) -> Option<Bytes>;
 }
 
 /// What is at a place.
@@ -107,7 +117,7 @@ impl<P: Clone + Eq + Hash> Plan<P> {
     /// # Errors
     /// Something cannot be done as it is asked.
     pub(super) fn new(patch: &Patch<'_>, files: &impl Files<Place = P>) -> Result<Self, String> {
-        let mut view = View { files, changes: IndexMap::new() };
+        let mut view = View { files, changes: IndexMap::new(), may_hold: MOST_HELD, may_show: MOST_SHOWN };
         let mut patience = MOST_PASSED;
         let (mut added, mut updated, mut deleted) = (0, 0, 0);
         let mut steps = Vec::with_capacity(patch.sections.len());
@@ -157,6 +167,10 @@ fn update(path: &str, content: &Bytes, hunks: &[Hunk<'_>], patience: &mut u64) -
         return Ok(content.clone());
     }
     let text = std::str::from_utf8(content).map_err(|_| format!("{path} is not valid UTF-8 text"))?;
+    let lines = memchr::memchr_iter(b'\n', content).count();
+    if lines > MOST_LINES {
+        return Err(format!("{path} has {lines} lines, over the limit of {MOST_LINES}"));
+    }
     let mut document = Document::new(text);
     for (at, hunk) in hunks.iter().enumerate() {
         if !document.apply(hunk) {
@@ -199,6 +213,10 @@ fn mismatch(text: &str, hunk: &Hunk<'_>, number: usize, count: usize) -> String 
 struct View<'f, F: Files> {
     files: &'f F,
     changes: IndexMap<F::Place, Change<F::Place>>,
+    /// How many bytes more may be read of files that must be known.
+    may_hold: u64,
+    /// And of files that need not.
+    may_show: u64,
 }
 
 impl<F: Files> View<'_, F> {
@@ -215,7 +233,7 @@ impl<F: Files> View<'_, F> {
         let place = self.place(path)?;
         if !self.changes.contains_key(&place) {
             self.must_be_file(path, &place)?;
-            let content = self.files.read(&place)?;
+            let content = self.read(&place)?;
             self.insert(path, &place, Before::File(content));
         }
         let file = self.changes.get_mut(&place).filter(|file| file.after.is_some());
@@ -232,8 +250,9 @@ impl<F: Files> View<'_, F> {
         }
         let name = self.files.name(path)?;
         if !self.changes.contains_key(&name) {
-            let before = self.files.glance(&name).map_or(Before::Unseen, Before::File);
-            self.insert(path, &name, before);
+            let glance = self.files.glance(&name, self.may_show);
+            self.may_show = self.may_show.saturating_sub(glance.as_ref().map_or(0, Bytes::len) as u64);
+            self.insert(path, &name, glance.map_or(Before::Unseen, Before::File));
         }
         self.changes.get_mut(&name).into_iter().for_each(|file| file.after = None);
         Ok(())
@@ -243,10 +262,14 @@ impl<F: Files> View<'_, F> {
     fn vacant(&mut self, path: &str) -> Result<&mut Change<F::Place>, String> {
         let taken = || format!("file already exists: {path}");
         let place = self.place(path)?;
-        match self.changes.get_mut(&place) {
+        match self.changes.get(&place) {
             // What is overwritten must be known, for it may have to be put back.
             Some(file) if file.before == Before::Unseen => {
-                file.before = Before::File(self.files.read(&place)?)
+                let content = self.read(&place)?;
+                self.changes
+                    .get_mut(&place)
+                    .into_iter()
+                    .for_each(|file| file.before = Before::File(content.clone()));
             }
             Some(_) => {}
             None => match self.files.found(&place)? {
@@ -256,6 +279,15 @@ impl<F: Files> View<'_, F> {
             },
         }
         self.changes.get_mut(&place).filter(|file| file.after.is_none()).ok_or_else(taken)
+    }
+
+    /// The content of a file that must be known.
+    fn read(&mut self, place: &F::Place) -> Result<Bytes, String> {
+        let content = self.files.read(place)?;
+        let left = self.may_hold.checked_sub(content.len() as u64);
+        self.may_hold =
+            left.ok_or_else(|| format!("the files are over {MOST_HELD} bytes together; split the patch"))?;
+        Ok(content)
     }
 
     fn must_be_file(&self, path: &str, place: &F::Place) -> Result<(), String> {
@@ -297,6 +329,8 @@ mod tests {
     struct Memory {
         files: BTreeMap<String, Bytes>,
         read: RefCell<Vec<String>>,
+        /// Whether large files are looked into as well.
+        shows_all: bool,
     }
 
     impl Memory {
@@ -360,8 +394,9 @@ mod tests {
             Ok(self.files.get(place).unwrap().clone())
         }
 
-        fn glance(&self, place: &String) -> Option<Bytes> {
-            self.files.get(place).filter(|content| content.len() < 10).cloned()
+        fn glance(&self, place: &String, most: u64) -> Option<Bytes> {
+            let most = most.min(if self.shows_all { u64::MAX } else { 9 });
+            self.files.get(place).filter(|content| content.len() as u64 <= most).cloned()
         }
     }
 
@@ -504,6 +539,63 @@ mod tests {
         assert_eq!(
             update(&mut patience).and_then(|_| update(&mut patience)).unwrap_err(),
             "a takes too long to search; put hunks in the order of the file, or split the patch"
+        );
+    }
+
+    // D15: a line takes more memory than its text does
+    #[test]
+    fn a_file_of_too_many_lines_is_not_updated() {
+        let text = "\n".repeat(MOST_LINES + 1);
+        let files = Memory::new([("a", text.as_str())]);
+        assert_eq!(files.error("*** Update File: a\n+x"), "a has 10000001 lines, over the limit of 10000000");
+        assert!(files.plan("*** Update File: a\n*** Move to: b").is_ok(), "where no line counts");
+        assert!(files.plan("*** Delete File: a").is_ok());
+    }
+
+    // D15: what a patch holds in memory has an end, however many files it names
+    #[test]
+    fn the_files_of_a_patch_are_not_held_without_end() {
+        // One content for all of them.
+        let content = Bytes::from(vec![b'x'; 40 << 20]);
+        let names: Vec<String> = (0..30).map(|at| format!("f{at}")).collect();
+        let files = names.iter().map(|name| (name.clone(), content.clone())).collect();
+        let files = Memory { files, shows_all: true, ..Default::default() };
+        let moves = |count: usize| {
+            let sections = names
+                .iter()
+                .take(count)
+                .map(|name| format!("*** Update File: {name}\n*** Move to: {name}n\n"));
+            sections.collect::<String>()
+        };
+        assert!(files.plan(&moves(25)).is_ok());
+        let error = "the files are over 1073741824 bytes together; split the patch";
+        assert_eq!(files.error(&moves(26)), error);
+        let delete = |name: &String| format!("*** Delete File: {name}\n");
+        let plan = files.plan(&names.iter().map(delete).collect::<String>()).unwrap();
+        let seen = plan.changes.iter().filter(|change| change.before != Before::Unseen).count();
+        assert_eq!((plan.deleted, seen), (30, 1), "what only goes need not be known");
+    }
+
+    // D15: a file of one long line is read and written for every section that names it
+    #[test]
+    fn sections_without_end_are_given_up() {
+        let line = "x".repeat(1 << 20);
+        let files = Memory::new([("a", line.as_str())]);
+        let patch = format!("*** Begin Patch\n{}*** End Patch", "*** Update File: a\n+y\n".repeat(3));
+        let patch = Patch::parse(&patch).unwrap();
+        let mut patience = 2 * (1 << 16) + 100;
+        let mut content = files.read(&"a".to_owned()).unwrap();
+        let mut outcomes = Vec::new();
+        for section in &patch.sections {
+            let Section::Update { hunks, .. } = section else { panic!("no update") };
+            match update("a", &content, hunks, &mut patience) {
+                Ok(new) => content = new,
+                Err(error) => outcomes.push(error),
+            }
+        }
+        assert_eq!(
+            outcomes,
+            ["a takes too long to search; put hunks in the order of the file, or split the patch"]
         );
     }
 

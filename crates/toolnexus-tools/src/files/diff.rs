@@ -27,6 +27,13 @@ const TOO_MANY: usize = 40_000;
 /// if a longer one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Lines, on both sides together, beyond which a change is not looked into at all: each costs memory,
+/// and lines may be short and a file large. All of them go and come then.
+const MOST_LINES: usize = 2_000_000;
+
+/// Bytes that are compared at once where both sides are the same.
+const PIECE: usize = 4096;
+
 /// What a file was, or is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version<'a> {
@@ -36,6 +43,16 @@ pub(crate) enum Version<'a> {
     Text(&'a str),
     /// Something that has no lines to show: no UTF-8, too large, or unreadable.
     Opaque,
+}
+
+impl<'a> Version<'a> {
+    /// The text there is to show.
+    fn text(self) -> &'a str {
+        match self {
+            Version::Text(text) => text,
+            Version::Absent | Version::Opaque => "",
+        }
+    }
 }
 
 /// One changed file.
@@ -82,27 +99,48 @@ impl Diff {
     fn add(&mut self, change: &Change<'_>) {
         let (old_name, new_name) =
             (name("a/", change.old_path, change.before), name("b/", change.new_path, change.after));
-        let old = lines(change.before);
-        let new = lines(change.after);
+        let (old, new) = (change.before.text(), change.after.text());
         if change.before == Version::Opaque || change.after == Version::Opaque {
-            self.additions += new.len() as u64;
-            self.deletions += old.len() as u64;
+            self.additions += count_lines(new) as u64;
+            self.deletions += count_lines(old) as u64;
             self.text.push(&format!("Binary files {old_name} and {new_name} differ\n"));
             return;
         }
-        let operations = operations(&old, &new);
-        let groups = group_diff_ops(operations, CONTEXT);
         let moved = change.old_path != change.new_path;
-        if groups.is_empty() && !moved {
+        if old == new && !moved {
             return;
         }
         self.text.push(&format!("--- {old_name}\n+++ {new_name}\n"));
+        let Stretch { skipped, old, new } = Stretch::of(old, new);
+        if count_lines(old) + count_lines(new) > MOST_LINES {
+            self.whole(skipped, old, new);
+            return;
+        }
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let new: Vec<&str> = new.split_inclusive('\n').collect();
+        let groups = group_diff_ops(operations(&old, &new), CONTEXT);
         for group in groups.iter().filter(|group| !group.is_empty()) {
-            self.text.push(&format!("{}\n", UnifiedHunkHeader::new(group)));
+            self.header(skipped, group);
             for operation in group {
                 self.hunk_part(operation, &old, &new);
             }
         }
+    }
+
+    /// A change of which all lines go and come.
+    fn whole(&mut self, skipped: usize, old: &str, new: &str) {
+        let (old_len, new_len) = (count_lines(old), count_lines(new));
+        self.deletions += old_len as u64;
+        self.additions += new_len as u64;
+        self.header(skipped, &[DiffOp::Replace { old_index: 0, old_len, new_index: 0, new_len }]);
+        old.split_inclusive('\n').for_each(|line| self.text.line('-', line));
+        new.split_inclusive('\n').for_each(|line| self.text.line('+', line));
+    }
+
+    /// The header of a hunk behind so many lines that are the same.
+    fn header(&mut self, skipped: usize, group: &[DiffOp]) {
+        let group: Vec<DiffOp> = group.iter().map(|operation| behind(*operation, skipped)).collect();
+        self.text.push(&format!("{}\n", UnifiedHunkHeader::new(&group)));
     }
 
     fn hunk_part(&mut self, operation: &DiffOp, old: &[&str], new: &[&str]) {
@@ -160,11 +198,74 @@ fn name(side: &str, path: &str, version: Version<'_>) -> String {
     }
 }
 
-/// The lines with their ends; only LF ends one.
-fn lines(version: Version<'_>) -> Vec<&str> {
-    match version {
-        Version::Text(text) => text.split_inclusive('\n').collect(),
-        Version::Absent | Version::Opaque => Vec::new(),
+/// How many lines there are; only LF ends one.
+fn count_lines(text: &str) -> usize {
+    let rest = usize::from(!text.is_empty() && !text.ends_with('\n'));
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() + rest
+}
+
+/// The lines of two texts without the same ones at both ends, but for a few around the change: whole files
+/// are large, and most changes small.
+struct Stretch<'a> {
+    /// How many lines stand before.
+    skipped: usize,
+    old: &'a str,
+    new: &'a str,
+}
+
+impl<'a> Stretch<'a> {
+    fn of(old: &'a str, new: &'a str) -> Self {
+        let same = same_at_start(old.as_bytes(), new.as_bytes());
+        let start = start_of_line_before(old, same, CONTEXT);
+        // Both start with the same bytes, so what begins a line of one does of the other.
+        let (before, old) = old.split_at_checked(start).unwrap_or(("", old));
+        let new = new.get(start..).unwrap_or_default();
+        let rest = |text: &str| text.len().saturating_sub(same - start);
+        let same = same_at_end(old.as_bytes(), new.as_bytes()).min(rest(old)).min(rest(new));
+        let end = old.get(end_of_line_after(old, old.len() - same, CONTEXT)..).map_or(0, str::len);
+        let without = |text: &'a str| text.get(..text.len() - end).unwrap_or(text);
+        Stretch { skipped: count_lines(before), old: without(old), new: without(new) }
+    }
+}
+
+/// The start of the line that is so many lines above the one in which `at` is.
+fn start_of_line_before(text: &str, at: usize, lines: usize) -> usize {
+    let above = text.as_bytes().get(..at).unwrap_or_default();
+    memchr::memrchr_iter(b'\n', above).nth(lines).map_or(0, |newline| newline + 1)
+}
+
+/// The end of the line that is so many lines below the one in which `at` is.
+fn end_of_line_after(text: &str, at: usize, lines: usize) -> usize {
+    let below = text.as_bytes().get(at..).unwrap_or_default();
+    memchr::memchr_iter(b'\n', below).nth(lines).map_or(text.len(), |newline| at + newline + 1)
+}
+
+fn same_at_start(old: &[u8], new: &[u8]) -> usize {
+    let pieces = iter::zip(old.chunks(PIECE), new.chunks(PIECE)).take_while(|(old, new)| old == new);
+    let same = pieces.map(|(old, _)| old.len()).sum::<usize>();
+    let (old, new) = (old.get(same..).unwrap_or_default(), new.get(same..).unwrap_or_default());
+    same + iter::zip(old, new).take_while(|(old, new)| old == new).count()
+}
+
+fn same_at_end(old: &[u8], new: &[u8]) -> usize {
+    let pieces = iter::zip(old.rchunks(PIECE), new.rchunks(PIECE)).take_while(|(old, new)| old == new);
+    let same = pieces.map(|(old, _)| old.len()).sum::<usize>();
+    let before = |text: &[u8]| text.len() - same;
+    let (old, new) = (old.get(..before(old)).unwrap_or_default(), new.get(..before(new)).unwrap_or_default());
+    same + iter::zip(old.iter().rev(), new.iter().rev()).take_while(|(old, new)| old == new).count()
+}
+
+/// The operation on lines that stand so many lines further down.
+fn behind(operation: DiffOp, skipped: usize) -> DiffOp {
+    let (_, old, new) = operation.as_tag_tuple();
+    let (old_index, new_index) = (old.start + skipped, new.start + skipped);
+    match operation {
+        DiffOp::Equal { len, .. } => DiffOp::Equal { old_index, new_index, len },
+        DiffOp::Delete { old_len, .. } => DiffOp::Delete { old_index, old_len, new_index },
+        DiffOp::Insert { new_len, .. } => DiffOp::Insert { old_index, new_index, new_len },
+        DiffOp::Replace { old_len, new_len, .. } => {
+            DiffOp::Replace { old_index, old_len, new_index, new_len }
+        }
     }
 }
 
@@ -343,8 +444,41 @@ mod tests {
         assert!(start.elapsed() < 60 * PATIENCE, "{:?}", start.elapsed());
     }
 
+    // D19, D15: what is the same costs no memory, and of very many lines none is looked for
+    #[test]
+    fn a_change_of_a_file_of_short_lines_is_cut_out() {
+        let same = "\n".repeat(3_000_000);
+        let (old, new) = (format!("{same}a\nb\n{same}"), format!("{same}a\nc\n{same}"));
+        let Stretch { skipped, old: old_part, new: new_part } = Stretch::of(&old, &new);
+        assert_eq!((skipped, old_part, new_part), (2_999_998, "\n\na\nb\n\n\n\n", "\n\na\nc\n\n\n\n"));
+        let (diff, additions, deletions) = facts(&[text("f", &old, &new)]);
+        let expected = "--- a/f\n+++ b/f\n@@ -2999999,7 +2999999,7 @@\n \n \n a\n-b\n+c\n \n \n \n";
+        assert_eq!((diff.as_str(), additions, deletions), (expected, 1, 1));
+        let (diff, additions, deletions) =
+            facts(&[text("f", &format!("a\n{same}a\n"), &format!("b\n{same}b\n"))]);
+        assert_eq!((additions, deletions), (3_000_002, 3_000_002));
+        assert!(diff.starts_with("--- a/f\n+++ b/f\n@@ -1,3000002 +1,3000002 @@\n-a\n-\n"));
+        assert!(diff.len() < MOST_DIFF_BYTES + 100);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
+
+        // D19: of a large file the same is shown as of the lines around the change
+        #[test]
+        fn a_stretch_holds_every_change(
+            before in "([ab]{0,2}\n){0,6}", old in "([abé]{0,2}\n){0,3}[ab]?", new in "([abé]{0,2}\n){0,3}[ab]?",
+            after in "(\n[ab]{0,2}){0,6}\n?",
+        ) {
+            let (old, new) = (format!("{before}{old}{after}"), format!("{before}{new}{after}"));
+            let stretch = Stretch::of(&old, &new);
+            let start: usize = old.split_inclusive('\n').take(stretch.skipped).map(str::len).sum();
+            prop_assert!(old[start..].starts_with(stretch.old) && new[start..].starts_with(stretch.new));
+            prop_assert_eq!(&old[..start], &new[..start]);
+            prop_assert_eq!(&old[start + stretch.old.len()..], &new[start + stretch.new.len()..]);
+            prop_assert!(stretch.old.is_empty() || stretch.old.ends_with('\n') || old.ends_with(stretch.old));
+            prop_assert_eq!(&applied(&old, &facts(&[text("f", &old, &new)]).0), &new);
+        }
 
         // D19: the diff is right, and the numbers count its lines
         #[test]

@@ -8,8 +8,8 @@
 //! "src/../a.txt"  ->  Paths::place  ->  Place { directory handle, "a.txt" }
 //!                                         |  real()            -> FileLocks::lock
 //!                                         |  kind, open, read
-//!                                         |  create_parents, replace, remove
-//!                                         |  prepare, commit, set_aside: what can be undone
+//!                                         |  replace, remove
+//!                                         |  prepare, prepare_with_parents, commit, set_aside: what can be undone
 //!                                         v
 //!                     add_diff(metadata, changes); nearest() when a text was not found
 //! ```

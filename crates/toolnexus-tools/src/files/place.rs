@@ -15,6 +15,9 @@ use super::roots::Roots;
 /// Bytes of the largest file that is read to be changed: it is in memory whole, more than once.
 pub(crate) const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
+/// How often the directories above a file are made anew when they go while it is made.
+const ATTEMPTS: usize = 64;
+
 /// What there is at a [`Place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -162,14 +165,14 @@ impl Place {
     ///
     /// # Errors
     /// The system's reason; what was made until then is gone again.
-    pub(crate) fn create_parents(&self) -> Result<CreatedDirectories, String> {
+    fn create_parents(&self) -> io::Result<CreatedDirectories> {
         let mut created = CreatedDirectories { root: Arc::clone(&self.root), paths: Vec::new() };
         let mut missing: Vec<&Path> = Vec::new();
         for above in self.relative.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
             match self.root.symlink_metadata(above) {
                 Ok(_) => break,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(above),
-                Err(error) => return Err(self.reason(&error)),
+                Err(error) => return Err(error),
             }
         }
         for path in missing.into_iter().rev() {
@@ -179,7 +182,7 @@ impl Place {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     created.undo();
-                    return Err(self.reason(&error));
+                    return Err(error);
                 }
             }
         }
@@ -210,28 +213,65 @@ impl Place {
     /// # Errors
     /// As [`Place::replace`].
     pub(crate) fn prepare<'content>(&self, content: &'content [u8]) -> Result<Prepared<'content>, String> {
-        self.prepare_like(content, None)
+        self.file_bytes()?;
+        self.try_prepare(content, None).map_err(|error| self.reason(&error))
     }
 
-    /// As [`Place::prepare`], for a file that has the attributes of the one at `model`.
+    /// As [`Place::prepare`], for a file that has the attributes of the one at `model`, if there is one,
+    /// and with the directories above it.
+    ///
+    /// Another call may have made these directories, fail, and take them away again before there is
+    /// anything in them; they are made anew then.
     ///
     /// # Errors
-    /// As [`Place::replace`].
-    pub(crate) fn prepare_like<'content>(
+    /// As [`Place::replace`]; directories that were made are gone again.
+    pub(crate) fn prepare_with_parents<'content>(
         &self,
         content: &'content [u8],
         model: Option<&Place>,
-    ) -> Result<Prepared<'content>, String> {
+    ) -> Result<(CreatedDirectories, Prepared<'content>), String> {
         self.file_bytes()?;
-        let model = match model {
-            Some(model) => {
-                let found = model.root.symlink_metadata(&model.relative);
-                found.map(|found| Some(Attributes::new(&model.root, &model.relative, found)))
-            }
-            None => Ok(None),
-        };
-        let prepared = model.and_then(|model| Prepared::new(&self.root, &self.relative, content, model));
+        let mut attempts = 1;
+        let mut prepared = self.try_with_parents(content, model);
+        while attempts < ATTEMPTS
+            && prepared.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        {
+            attempts += 1;
+            prepared = match self.outside {
+                Some(_) => self.try_with_parents(content, model),
+                // The directory that is held may be one of those that went.
+                None => Place::anywhere(&self.shown, self.real.clone(), &mut Roots::default())?
+                    .try_with_parents(content, model),
+            };
+        }
         prepared.map_err(|error| self.reason(&error))
+    }
+
+    fn try_with_parents<'content>(
+        &self,
+        content: &'content [u8],
+        model: Option<&Place>,
+    ) -> io::Result<(CreatedDirectories, Prepared<'content>)> {
+        let created = self.create_parents()?;
+        match self.try_prepare(content, model) {
+            Ok(prepared) => Ok((created, prepared)),
+            Err(error) => {
+                created.undo();
+                Err(error)
+            }
+        }
+    }
+
+    fn try_prepare<'content>(
+        &self,
+        content: &'content [u8],
+        model: Option<&Place>,
+    ) -> io::Result<Prepared<'content>> {
+        let attributes = |model: &Place| -> io::Result<Attributes> {
+            let found = model.root.symlink_metadata(&model.relative)?;
+            Ok(Attributes::new(&model.root, &model.relative, found))
+        };
+        Prepared::new(&self.root, &self.relative, content, model.map(attributes).transpose()?)
     }
 
     /// The second half of [`Place::replace`], for what was prepared here.
@@ -314,7 +354,7 @@ impl Place {
     }
 }
 
-/// The directories that [`Place::create_parents`] made, outermost first. They stay unless undone.
+/// The directories that [`Place::prepare_with_parents`] made, outermost first. They stay unless undone.
 #[derive(Debug)]
 pub(crate) struct CreatedDirectories {
     root: Arc<Dir>,
@@ -394,7 +434,7 @@ mod tests {
                 assert_eq!(place.replace(b"theirs").unwrap_err(), refused);
                 assert_eq!(place.remove().unwrap_err(), refused);
                 // What is directly below `dir` has no parents to make; `dir` is there.
-                let made = place.create_parents().map(|_| ());
+                let made = place.create_parents().map(|_| ()).map_err(|error| place.reason(&error));
                 assert_eq!(made, if path == "dir/sub/new" { Err(refused) } else { Ok(()) });
                 fs::remove_file(base.path().join("dir")).unwrap();
                 fs::rename(base.path().join("away"), base.path().join("dir")).unwrap();
@@ -470,6 +510,24 @@ mod tests {
         fs::write(base.path().join("dir/a/b/theirs"), "").unwrap();
         created.undo();
         assert!(base.path().join("dir/a/b/theirs").exists() && !base.path().join("dir/a/b/c").exists());
+    }
+
+    // BUILTIN-49: a directory that is gone by now, such as another call made and took away, is made anew
+    #[test]
+    fn a_directory_that_went_meanwhile_is_made_anew() {
+        for confined in [true, false] {
+            let (base, _outside) = base_and_outside();
+            fs::create_dir_all(base.path().join("a/b")).unwrap();
+            let place = paths(base.path(), confined).place("a/b/new").unwrap();
+            fs::remove_dir_all(base.path().join("a")).unwrap();
+            let (created, prepared) = place.prepare_with_parents(b"new", None).unwrap();
+            drop(prepared);
+            created.undo();
+            assert!(!base.path().join("a").exists());
+            let (_created, prepared) = place.prepare_with_parents(b"new", None).unwrap();
+            place.commit(prepared).unwrap();
+            assert_eq!(fs::read_to_string(base.path().join("a/b/new")).unwrap(), "new");
+        }
     }
 
     // D15
