@@ -1,6 +1,6 @@
 //! Asking the person at the terminal what a suspended tool wants to know.
 
-use std::io::{self, BufRead as _};
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Map;
@@ -24,8 +24,7 @@ pub(crate) fn resolver(screen: &Screen) -> WaitFor {
 
 async fn ask(request: &Request, screen: &Screen) -> Answer {
     let mut lines = typed().lock().await;
-    // What was typed before the question is no answer to it.
-    while lines.try_recv().is_ok() {}
+    lines.forget();
     let paint = Paint::stderr();
     if let Some(questions) = questions::questions(request) {
         return survey(request, &questions, screen, &mut lines).await;
@@ -38,7 +37,7 @@ async fn ask(request: &Request, screen: &Screen) -> Answer {
         Some(fields) => form(request, &fields, screen, &mut lines).await,
         None => {
             screen.question(&paint.dim(&format!("  {}: ", answer::wanted(request))));
-            typed_answer(request, lines.recv().await.as_deref())
+            typed_answer(request, lines.next().await.as_deref())
         }
     }
 }
@@ -50,12 +49,7 @@ fn typed_answer(request: &Request, line: Option<&str>) -> Answer {
 }
 
 /// Asks one question after the other; an empty line declines them all.
-async fn survey(
-    request: &Request,
-    questions: &[Question],
-    screen: &Screen,
-    lines: &mut mpsc::UnboundedReceiver<String>,
-) -> Answer {
+async fn survey(request: &Request, questions: &[Question], screen: &Screen, lines: &mut Lines) -> Answer {
     let paint = Paint::stderr();
     let mut answers = Vec::new();
     for question in questions {
@@ -67,7 +61,7 @@ async fn survey(
         }
         let answer = loop {
             screen.question(&paint.dim(&format!("  {} (empty to decline): ", question.wanted())));
-            let Some(line) = lines.recv().await else {
+            let Some(line) = lines.next().await else {
                 return answer_declined(&request.id, Some("cancelled"));
             };
             if line.trim().is_empty() {
@@ -82,19 +76,14 @@ async fn survey(
     questions::answered(request, answers)
 }
 
-async fn form(
-    request: &Request,
-    fields: &[Field],
-    screen: &Screen,
-    lines: &mut mpsc::UnboundedReceiver<String>,
-) -> Answer {
+async fn form(request: &Request, fields: &[Field], screen: &Screen, lines: &mut Lines) -> Answer {
     let paint = Paint::stderr();
     screen.note(&paint.dim("  Ctrl-D declines"));
     let mut data = Map::new();
     for field in fields {
         loop {
             screen.question(&plain_lines(&field.question()));
-            let Some(line) = lines.recv().await else {
+            let Some(line) = lines.next().await else {
                 return answer_declined(&request.id, Some("declined"));
             };
             let line = line.trim();
@@ -110,22 +99,47 @@ async fn form(
     answer::filled(request, data)
 }
 
+/// The lines that are typed.
+struct Lines(mpsc::UnboundedReceiver<Option<String>>);
+
+impl Lines {
+    /// The next line; `None` is the end of input. On a terminal that is a Ctrl-D, behind which more
+    /// may be typed: it ends one question, and not those that come after it.
+    async fn next(&mut self) -> Option<String> {
+        self.0.recv().await.flatten()
+    }
+
+    /// Leaves out what was typed by now: what comes before a question is no answer to it.
+    fn forget(&mut self) {
+        while self.0.try_recv().is_ok() {}
+    }
+}
+
 /// The lines that are typed. Reading cannot be interrupted, so one thread does it for as long as
 /// the process lives.
-fn typed() -> &'static Mutex<mpsc::UnboundedReceiver<String>> {
-    static LINES: OnceLock<Mutex<mpsc::UnboundedReceiver<String>>> = OnceLock::new();
+fn typed() -> &'static Mutex<Lines> {
+    static LINES: OnceLock<Mutex<Lines>> = OnceLock::new();
     LINES.get_or_init(|| {
         let (send, receive) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            for line in io::stdin().lock().lines() {
-                let Ok(line) = line else { return };
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Mutex::new(receive)
+        std::thread::spawn(move || read_lines(&send));
+        Mutex::new(Lines(receive))
     })
+}
+
+/// Reads lines until there can be no more. Bytes that are no UTF-8 are replaced: whoever types them
+/// has still said something.
+fn read_lines(send: &mpsc::UnboundedSender<Option<String>>) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let Ok(read) = io::stdin().lock().read_until(b'\n', &mut line) else { return };
+        let typed = (read > 0).then(|| String::from_utf8_lossy(&line).into_owned());
+        // A terminal that was closed is none any more.
+        let may_go_on = read > 0 || io::stdin().is_terminal();
+        if send.send(typed).is_err() || !may_go_on {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

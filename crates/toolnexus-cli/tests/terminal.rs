@@ -214,6 +214,33 @@ async fn questions_are_asked_one_after_the_other() {
     }
 }
 
+// BUILTIN-74: Ctrl-D ends the question at which it is typed, and bytes that are no text end nothing
+#[tokio::test]
+async fn a_question_declined_with_ctrl_d_is_not_the_last() {
+    let ask = |question: &str| json!({"questions": [{"question": question}]});
+    let server = ModelServer::start(
+        Script::new()
+            .reply(Reply::openai().tool_call("a", "question", ask("First?")))
+            .reply(Reply::openai().tool_call("b", "question", ask("Second?")))
+            .reply(Reply::openai().tool_call("c", "question", ask("Third?")))
+            .reply(Reply::openai().text("thanks")),
+    )
+    .await
+    .unwrap();
+    let place = Place::new().env("TERM", "xterm");
+    let mut terminal = Terminal::run(&place, &run_args(&server.base_url(), "hi", &[]));
+    for typed in [&b"\x04"[..], b"caf\xe9\n", b"done\n"] {
+        shown(&terminal, "(empty to decline): ").await;
+        terminal.screen.write_all(typed).unwrap();
+    }
+    let (seen, code) = terminal.end(&place).await;
+    assert_eq!(code, 0, "{seen}");
+    let told: Vec<String> = server.requests().iter().skip(1).map(|request| request.text()).collect();
+    assert!(told[0].contains("declined/expired: First?"), "{}", told[0]);
+    assert!(told[1].contains("caf\u{fffd}"), "{}", told[1]);
+    assert!(told[2].contains(r#"{\"answers\":[\"done\"]}"#), "{}", told[2]);
+}
+
 #[tokio::test]
 async fn a_closed_terminal_ends_everything() {
     use rustix::process::{Pid, Signal, kill_process};
@@ -268,13 +295,13 @@ async fn a_server_that_asks_is_answered_at_the_terminal() {
     }
 }
 
-// What a tool asks is asked at the terminal, and the tool goes on with the answer
+// BUILTIN-74: what a tool asks is asked at the terminal, and the tool goes on with the answer
 #[tokio::test]
 async fn a_tool_that_asks_is_answered_at_the_terminal() {
     let place = Place::new().env("TERM", "xterm");
     let asked = r#"{"questions": [{"question": "Ship it?"}]}"#;
     for (typed, told, exit) in [
-        ("on Monday\n", r#"{"output":"on Monday"}"#, 0),
+        ("on Monday\n", r#"{"answers":["on Monday"]}"#, 0),
         ("\n", "declined/expired: Ship it?", 1),
         ("\u{4}", "declined/expired: Ship it?", 1),
     ] {

@@ -23,8 +23,9 @@ pub struct WebSearchHit {
     pub snippet: String,
 }
 
-/// A search engine: takes the query, how many hits are wanted (at least 1) and a token that fires when
-/// the call is cancelled, and gives the hits, best first, or a message that says what went wrong.
+/// A search engine: takes the query, how many hits are wanted (at least 1; the model says, and may say
+/// any number) and a token that fires when the call is cancelled, and gives the hits, best first, or a
+/// message that says what went wrong.
 ///
 /// Hits beyond those wanted are left out. When the token fires the call is over, and the future is
 /// dropped; the token is for what it started elsewhere.

@@ -372,6 +372,24 @@ async fn a_shell_that_is_killed_may_clean_up() {
     assert_eq!((info.exit_code, info.killed, info.running), (Some(0), true, false));
 }
 
+// BUILTIN-92, BUILTIN-93: what a shell says last is heard, also when its end is seen first
+#[tokio::test]
+async fn the_last_words_of_a_shell_are_heard() {
+    let shells = Shells::new();
+    let command = "trap ': > asked; while [ ! -e go ]; do :; done; echo bye; exit 0' TERM; \
+                   echo $$ > pid; while :; do :; done";
+    let id = start(&shells.with_grace(600_000), command).await;
+    let group = started(&shells.place).await;
+    let (result, ()) = tokio::join!(shells.call("kill_shell", json!({"id": id})), async {
+        processes::appears(&shells.place, "asked").await;
+        shells.place.write("go", "");
+        // It holds the only thread, so that nobody reads until the shell has gone.
+        processes::assert_gone(group);
+    });
+    assert_eq!(facts(&result)["killed"], true);
+    assert_eq!(shells.read(&id).await.0, "bye\n");
+}
+
 // BUILTIN-93: what has finished, and what nobody knows
 #[tokio::test]
 async fn a_finished_shell_cannot_be_killed() {

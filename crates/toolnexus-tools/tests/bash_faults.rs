@@ -87,6 +87,26 @@ async fn a_command_that_is_asked_to_end_may_clean_up() {
     assert!(!alive(group));
 }
 
+// BUILTIN-35: what a command says last is heard, also when its end is seen first
+#[tokio::test]
+async fn the_last_words_of_a_command_are_heard() {
+    let place = Place::new();
+    let command = "trap ': > asked; while [ ! -e go ]; do :; done; echo bye; exit 0' TERM; \
+                   echo $$ > pid; while :; do :; done";
+    let cancel = CancellationToken::new();
+    let context = ToolContext { cancel: cancel.clone(), ..Default::default() };
+    let bash = tool(&grace(&place, 600_000), "bash");
+    let (result, ()) = tokio::join!(bash.execute_with(json!({"command": command}), context), async {
+        let group = started(&place).await;
+        cancel.cancel();
+        appears(&place, "asked").await;
+        place.write("go", "");
+        // It holds the only thread, so that nobody reads until the command has gone.
+        assert_gone(group);
+    });
+    assert_eq!(failed(&result), "bash: command cancelled\nbye\n");
+}
+
 // BUILTIN-36: every member has the grace, not only the shell
 #[tokio::test]
 async fn a_child_that_outlives_its_shell_may_clean_up() {

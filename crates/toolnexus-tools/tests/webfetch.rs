@@ -197,7 +197,11 @@ async fn bad_addresses_are_named_without_secrets() {
         (json!("FILE:///etc/passwd"), "unsupported URL scheme: file".to_owned()),
         (json!("data:text/plain,secret-1"), "unsupported URL scheme: data".to_owned()),
         (json!("javascript:secret-1"), "unsupported URL scheme: javascript".to_owned()),
+        (json!("mailto:a@example.com"), "unsupported URL scheme: mailto".to_owned()),
+        (json!("tel:117"), "unsupported URL scheme: tel".to_owned()),
         (json!("example.com/x?key=secret-1"), invalid("example.com/x")),
+        (json!("localhost:8080"), invalid("localhost:8080")),
+        (json!("example.com:443/x?key=secret-1"), invalid("example.com:443/x")),
         (json!("/etc/passwd"), invalid("/etc/passwd")),
         (json!("http://user-1:secret-1@[bad/x?key=secret-1"), invalid("http://[bad/x")),
         (json!("http://"), invalid("http://")),
@@ -232,12 +236,15 @@ async fn failures_of_the_transport_are_told() {
     };
     let here = format!("127.0.0.1:{}", server.port());
     let broke = format!("the connection to {here} broke before an answer came");
+    // More than HTTP can say, as nobody is asked.
+    let endless = format!("/{}", "x".repeat(70_000));
     let unread = "the body of the answer (status 200) could not be read to its end".to_owned();
     for (to, path, said) in [
         (here.clone(), "/nothing", broke.clone()),
         (here.clone(), "/garbage", broke),
         (here.clone(), "/half", unread.clone()),
         (here.clone(), "/no-gzip", unread),
+        (here.clone(), endless.as_str(), "the URL cannot be sent: uri too long".to_owned()),
         (closed.to_string(), "/", format!("could not connect to {closed}: ")),
         // A label that is too long: no resolver needs to ask anybody.
         (

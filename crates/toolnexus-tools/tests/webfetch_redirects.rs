@@ -86,9 +86,11 @@ async fn redirects_end() {
 // BUILTIN-67, BUILTIN-71: what leads nowhere, or to another scheme, is the result
 #[tokio::test]
 async fn a_redirect_that_is_not_followed_is_the_result() {
+    let endless: &str = Box::leak(format!("location: /{}", "x".repeat(70_000)).into_boxed_str());
     for headers in [
         &[][..],
         &["location: http://[nonsense"],
+        &[endless],
         &["location: ftp://elsewhere/"],
         &["location: file:///etc/passwd"],
         &["location: data:text/plain,x"],

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use http::StatusCode;
+use http::uri::InvalidUri;
 use url::Url;
 
 use crate::host_policy::{InvalidHostPattern, Unresolved};
@@ -26,6 +27,10 @@ pub(crate) enum Failed {
     Transport {
         to: String,
     },
+    /// HTTP has no way to say this URL: it is too long.
+    Unsayable {
+        cause: InvalidUri,
+    },
     /// The status came, the body did not, for this reason.
     Body {
         status: StatusCode,
@@ -47,7 +52,7 @@ impl Failed {
             Failed::Cancelled => "cancelled",
             Failed::Dns { .. } => "dns",
             Failed::Connect { .. } => "connect-failed",
-            Failed::Transport { .. } => "transport",
+            Failed::Transport { .. } | Failed::Unsayable { .. } => "transport",
             Failed::Body { kind, .. } => kind,
             Failed::Denied { .. } => "denied",
             Failed::Policy(_) => "policy",
@@ -83,6 +88,7 @@ impl fmt::Display for Failed {
             Failed::Connect { to, cause: Some(cause) } => write!(f, "could not connect to {to}: {cause}"),
             Failed::Connect { to, cause: None } => write!(f, "could not connect to {to}"),
             Failed::Transport { to } => write!(f, "the connection to {to} broke before an answer came"),
+            Failed::Unsayable { cause } => write!(f, "the URL cannot be sent: {cause}"),
             Failed::Body { status, .. } => {
                 write!(f, "the body of the answer (status {}) could not be read to its end", status.as_u16())
             }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -89,7 +89,8 @@ async fn send(
     request: &Outgoing,
 ) -> Result<reqwest::Response, Failed> {
     let host = request.url.host_str().unwrap_or_default();
-    let proxied = clients.goes_through_proxy(&request.url);
+    let uri: Uri = request.url.as_str().parse().map_err(|cause| Failed::Unsayable { cause })?;
+    let proxied = clients.goes_through_proxy(&request.url, &uri);
     // A name that is to be resolved is checked with its addresses, by whoever resolves it.
     let known = proxied || address_of(host).is_some();
     if (known && !policy.permits_name(host)) || policy.denies_name(host) {

@@ -61,10 +61,10 @@ impl Clients {
         Ok(Clients { direct, proxied, proxies: Matcher::from_system() })
     }
 
-    pub(super) fn goes_through_proxy(&self, url: &Url) -> bool {
+    /// `uri` is the same address, as HTTP says it.
+    pub(super) fn goes_through_proxy(&self, url: &Url, uri: &Uri) -> bool {
         // A proxy cannot reach the caller's loopback.
-        !is_loopback(url)
-            && url.as_str().parse::<Uri>().is_ok_and(|uri| self.proxies.intercept(&uri).is_some())
+        !is_loopback(url) && self.proxies.intercept(uri).is_some()
     }
 
     pub(super) const fn client(&self, proxied: bool) -> &reqwest::Client {

@@ -1,7 +1,7 @@
 //! Where an answer sends its reader.
 
 use http::header::{CONTENT_TYPE, LOCATION};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::Outgoing;
 
@@ -23,6 +23,8 @@ pub(super) fn next(request: &Outgoing, response: &reqwest::Response) -> Option<O
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return None;
     }
+    // What is too long for HTTP leads nowhere.
+    url.as_str().parse::<Uri>().ok()?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     let same_origin = url.origin() == request.url.origin();
     let downgrades = request.url.scheme() == "https" && url.scheme() == "http";

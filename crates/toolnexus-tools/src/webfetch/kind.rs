@@ -16,6 +16,9 @@ pub(super) enum Kind {
     Binary(String),
 }
 
+/// Characters of a type that are told; it is a peer's word, and could be as long as its headers.
+const TOLD_CHARACTERS: usize = 100;
+
 /// Binary types beside images, sound, films and fonts; as text they would be noise.
 const BINARY: [&str; 6] = ["octet-stream", "pdf", "zip", "gzip", "x-gzip", "wasm"];
 
@@ -26,10 +29,14 @@ pub(super) fn kind(headers: &HeaderMap) -> Kind {
     let Some((class, form)) = essence.split_once('/') else { return Kind::Unnamed };
     match (class, form) {
         ("text", "html") | ("application", "xhtml+xml") => Kind::Page,
-        ("image" | "audio" | "video" | "font", _) => Kind::Binary(essence),
-        ("application", form) if BINARY.contains(&form) => Kind::Binary(essence),
+        ("image" | "audio" | "video" | "font", _) => Kind::Binary(told(&essence)),
+        ("application", form) if BINARY.contains(&form) => Kind::Binary(told(&essence)),
         _ => Kind::Text,
     }
+}
+
+fn told(essence: &str) -> String {
+    essence.chars().take(TOLD_CHARACTERS).collect()
 }
 
 /// Whether a text without a type starts as HTML does: one of the tags by which browsers know it.
@@ -91,6 +98,9 @@ mod tests {
             assert_eq!(kind(&headers), expected, "{given}");
         }
         assert_eq!(kind(&HeaderMap::new()), Kind::Unnamed);
+        let long = HeaderValue::try_from(format!("image/{}", "x".repeat(10_000))).unwrap();
+        let expected = format!("image/{}", "x".repeat(94));
+        assert_eq!(kind(&HeaderMap::from_iter([(CONTENT_TYPE, long)])), Kind::Binary(expected));
     }
 
     // BUILTIN-69

@@ -120,12 +120,18 @@ fn address(text: &str) -> Result<Url, String> {
     const SHOWN: usize = 200;
     match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
-        Ok(url) => Err(format!("unsupported URL scheme: {}", url.scheme())),
-        Err(_) => {
+        Ok(url) if !is_host_and_port(&url) => Err(format!("unsupported URL scheme: {}", url.scheme())),
+        _ => {
             let shown: String = shown_url(text).chars().take(SHOWN).collect();
             Err(format!("invalid URL \"{shown}\": give an absolute http or https URL"))
         }
     }
+}
+
+/// Whether what reads as a scheme is a host in front of a port, as in `localhost:8080/x`.
+fn is_host_and_port(url: &Url) -> bool {
+    let port = url.path().split('/').next().unwrap_or_default();
+    (url.scheme() == "localhost" || url.scheme().contains('.')) && port.parse::<u16>().is_ok()
 }
 
 /// The limit of a call: the model's wish, bounded by the host's.
