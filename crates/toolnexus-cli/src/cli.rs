@@ -379,7 +379,7 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::serve(args, screen, &interrupt).await,
         Command::Models(args) => models::models(&args, screen, &interrupt).await,
         Command::Mcp { command } => mcp::carry_out(command, screen, &interrupt).await,
-        Command::Skills { command } => skills::carry_out(command, screen),
+        Command::Skills { command } => skills::carry_out(command, screen, &interrupt).await,
         Command::DemoMcpServer => Ok(demo::serve_mcp()),
     }
 }
