@@ -24,6 +24,10 @@ pub(crate) use walk::{Found, shown, walk};
 /// How often a listener hears how many files were visited.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
+/// The memory that the rows of a result may take; of more, the later ones are not shown, whatever number of
+/// them was asked for.
+pub(crate) const SHOWN_BYTES: usize = 16 * 1024 * 1024;
+
 /// A search under way, as its threads see it.
 #[derive(Clone, Default)]
 pub(crate) struct Running(Arc<State>);
