@@ -481,16 +481,16 @@ async fn a_cancelled_search_says_so() {
 #[tokio::test]
 async fn a_listener_hears_of_the_files_that_were_visited() {
     let place = needles();
-    for (name, arguments, files) in [
-        ("grep", json!({"pattern": "needle"}), 3.0),
-        ("grep", json!({"pattern": "needle", "path": "a.txt"}), 1.0),
-        ("glob", json!({"pattern": "*.md"}), 3.0),
+    for (name, arguments, files, message) in [
+        ("grep", json!({"pattern": "needle"}), 3.0, "3 files visited"),
+        ("grep", json!({"pattern": "needle", "path": "a.txt"}), 1.0, "1 file visited"),
+        ("glob", json!({"pattern": "*.md"}), 3.0, "3 files visited"),
     ] {
         let (reporter, reports) = report_channel();
         let context = ToolContext { reporter, ..Default::default() };
         let heard = tool(&place.config(), name).execute_with(arguments.clone(), context).await;
         assert_eq!(heard, place.call(name, arguments).await, "a listener changes nothing");
-        let message = Some("files visited".to_owned());
+        let message = Some(message.to_owned());
         assert_eq!(reports.take_waiting(), [ToolReport::Progress { progress: files, total: None, message }]);
     }
 }

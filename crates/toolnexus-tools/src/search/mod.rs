@@ -56,7 +56,12 @@ impl Running {
 
     #[expect(clippy::cast_precision_loss, reason = "no tree has that many files")]
     fn report(&self, context: &ToolContext) {
-        context.progress(self.0.files.load(Ordering::Relaxed) as f64, None, Some("files visited"));
+        if !context.reporter.is_heard() {
+            return;
+        }
+        let files = self.0.files.load(Ordering::Relaxed);
+        let noun = if files == 1 { "file" } else { "files" };
+        context.progress(files as f64, None, Some(&format!("{files} {noun} visited")));
     }
 }
 
@@ -197,8 +202,8 @@ mod tests {
             running.visited();
             Ok(())
         };
-        let progress = |progress| {
-            [ToolReport::Progress { progress, total: None, message: Some("files visited".to_owned()) }]
+        let progress = |progress, message: &str| {
+            [ToolReport::Progress { progress, total: None, message: Some(message.to_owned()) }]
         };
         let mut running = Box::pin(run(&context, 0, search));
         assert!(futures::poll!(&mut running).is_pending());
@@ -206,9 +211,9 @@ mod tests {
         assert_eq!(reports.take_waiting(), []);
         advance(REPORT_EVERY).await;
         assert!(futures::poll!(&mut running).is_pending());
-        assert_eq!(reports.take_waiting(), progress(1.0));
+        assert_eq!(reports.take_waiting(), progress(1.0, "1 file visited"));
         release.send(()).unwrap();
         assert_eq!(running.await, Ok(()));
-        assert_eq!(reports.take_waiting(), progress(2.0));
+        assert_eq!(reports.take_waiting(), progress(2.0, "2 files visited"));
     }
 }
