@@ -30,7 +30,7 @@ const WIND_DOWN: Duration = Duration::from_millis(500);
     arg_required_else_help = true,
     max_term_width = 100,
     after_help = "\
-Start with `toolnexus demo`: it needs no key and no network.
+Start with `toolnexus demo`: it needs no key and no network. \
 `toolnexus help run` explains the command you will use most."
 )]
 struct Cli {
@@ -379,7 +379,7 @@ async fn carry_out(command: Command, screen: &Screen) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::serve(args, screen, &interrupt).await,
         Command::Models(args) => models::models(&args, screen, &interrupt).await,
         Command::Mcp { command } => mcp::carry_out(command, screen, &interrupt).await,
-        Command::Skills { command } => skills::carry_out(command, screen),
+        Command::Skills { command } => skills::carry_out(command, screen, &interrupt).await,
         Command::DemoMcpServer => Ok(demo::serve_mcp()),
     }
 }
@@ -392,6 +392,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    // Lines that are broken here and once more by the terminal look like verse
+    #[test]
+    fn the_prose_of_the_help_is_left_to_the_terminal_to_wrap() {
+        fn look(command: &clap::Command) {
+            let prose = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.contains(":  ");
+            for help in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
+                let help = help.to_string();
+                for (line, next) in help.lines().zip(help.lines().skip(1)) {
+                    let broken = prose(line) && !line.ends_with(':') && prose(next);
+                    assert!(!broken, "{}: {line}", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Exit, Failure};
@@ -41,6 +42,29 @@ impl Interrupt {
     /// Returns at the first signal.
     pub(crate) async fn raised(&self) {
         self.token.cancelled().await;
+    }
+
+    /// What comes of work that waits for a disk, a pipe or a person and cannot be interrupted itself: at the
+    /// first signal it is left to itself, and ends with the process. So it should write nothing.
+    ///
+    /// # Errors
+    /// The signal came first.
+    pub(crate) async fn or_else<T, W>(&self, work: W) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> T + Send + 'static,
+    {
+        let (send, receive) = oneshot::channel();
+        // A thread of its own: one of the runtime's would hold up the end of the process.
+        std::thread::spawn(move || {
+            // Nobody waits any more after a signal.
+            let _ = send.send(work());
+        });
+        tokio::select! {
+            biased;
+            () = self.raised() => Err(self.failure()),
+            done = receive => done.map_err(|_| Failure::new(Exit::Failed, "the command failed inside")),
+        }
     }
 
     /// The failure of a command that the signal ended.

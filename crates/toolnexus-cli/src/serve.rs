@@ -51,7 +51,7 @@ What they can call:
   --builtins asks for them, or --tools names them. The `mcpServer` section of the configuration may
   say more: `name`, `version`, `protocolVersion`, `tools`; flags win over it.
 
-Stdout stays empty, or carries the protocol with --mcp-stdio; everything else goes to stderr.
+Stdout stays empty, or carries the protocol with --mcp-stdio; everything else goes to stderr. \
 Ctrl-C ends it, as does the end of stdin with --mcp-stdio: exit code 0.";
 
 /// `toolnexus serve`.

@@ -1,8 +1,6 @@
 //! Text that is read from stdin, whole.
 
-use std::io::{self, Read as _};
-
-use tokio::sync::oneshot;
+use std::io::{self, Read};
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -12,24 +10,16 @@ pub(crate) const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Everything on stdin. `what` it is, as in `the prompt`, begins the failure of a text that is none.
 pub(crate) async fn text(what: &str, interrupt: &Interrupt) -> Result<String, Failure> {
-    let (send, receive) = oneshot::channel();
-    // A thread of its own: the read cannot be interrupted, and must not hold the runtime up.
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let read = io::stdin().lock().take(LIMIT + 1).read_to_end(&mut bytes);
-        // Nobody waits any more after Ctrl-C.
-        let _ = send.send(read.map(|_| bytes));
-    });
-    let bytes = tokio::select! {
-        biased;
-        () = interrupt.raised() => return Err(interrupt.failure()),
-        read = receive => match read {
-            Ok(Ok(bytes)) => bytes,
-            Ok(Err(error)) => return Err(Failure::new(Exit::Failed, format!("stdin cannot be read: {error}"))),
-            Err(_) => return Err(Failure::new(Exit::Failed, "stdin cannot be read")),
-        },
-    };
+    let read = interrupt.or_else(|| read_all(io::stdin().lock())).await?;
+    let bytes = read.map_err(|error| Failure::new(Exit::Failed, format!("stdin cannot be read: {error}")))?;
     decode(bytes, &format!("{what} on stdin"))
+}
+
+/// All there is to read, and of what is too long enough to see that it is.
+pub(crate) fn read_all(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The bytes as text, unless there are too many or they are none. `what` begins the failure.

@@ -52,6 +52,29 @@ async fn while_the_prompt_is_read() {
     assert_eq!(server.request_count(), 0);
 }
 
+// A pipe, as `@<(jq …)` is one
+#[tokio::test]
+async fn while_arguments_are_read_from_a_file() {
+    let place = Place::new();
+    let pipe = place.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for writes in [false, true] {
+        let child = place.spawn(&["tools", "call", "todowrite", "@pipe"]);
+        // Opens when the command does.
+        let to = pipe.clone();
+        let mut writer =
+            soon(tokio::task::spawn_blocking(move || std::fs::OpenOptions::new().write(true).open(to)))
+                .await
+                .unwrap()
+                .unwrap();
+        if writes {
+            std::io::Write::write_all(&mut writer, b"{").unwrap();
+        }
+        let ran = interrupted(&place, child).await;
+        assert_eq!(ran.stdout, "");
+    }
+}
+
 #[tokio::test]
 async fn while_servers_connect() {
     let place = Place::new();

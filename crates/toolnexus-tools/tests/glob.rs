@@ -362,3 +362,23 @@ proptest! {
         prop_assert_eq!(&facts(&result)["count"], &json!(limit.min(total)));
     }
 }
+
+// BUILTIN-99: no number of rows that a model asks for takes any amount of memory
+#[cfg(unix)]
+#[tokio::test]
+async fn a_list_of_very_many_long_paths_is_cut_and_says_so() {
+    let place = Place::new();
+    // Paths of 4 KB, of which each is held as a row and as a path.
+    let deep = format!("{}/", "d".repeat(250)).repeat(15);
+    let deepest = place.path().join(&deep);
+    std::fs::create_dir_all(&deepest).unwrap();
+    for number in 0..2300 {
+        std::fs::write(deepest.join(format!("{number:04}")), "").unwrap();
+    }
+    let result = place.call("glob", json!({"pattern": "*", "limit": i64::MAX})).await;
+    let rows = result.output.as_str();
+    let shown = rows.lines().count();
+    assert!((2000..2300).contains(&shown), "{shown}");
+    assert_eq!(facts(&result), json!({"count": shown, "truncated": true, "total": 2300}));
+    assert!(rows.ends_with(&format!("/{:04}", shown - 1)), "the first ones are shown");
+}

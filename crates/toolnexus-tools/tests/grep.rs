@@ -364,6 +364,26 @@ async fn long_lines_are_cut_at_a_character_and_say_so() {
     assert_eq!(whole.output, format!("f:1:{}éx", "a".repeat(4095)));
 }
 
+// BUILTIN-19, BUILTIN-99: nobody could stop the search of a long line for what takes very long to find
+#[tokio::test]
+async fn what_takes_long_to_find_is_looked_for_in_less_of_a_line() {
+    let place = Place::new();
+    // Room for 30,000 characters times 65,536 bytes and a little more, no step of which is costly here.
+    let line = ["x".repeat(100_000).as_bytes(), b"y\ny\n"].concat();
+    place.write("f", line);
+    for (pattern, total, whole) in [("y{1,2}", 2, true), ("y{1,30000}", 1, false)] {
+        let (rows, facts) = grep(&place, json!({"pattern": pattern, "limit": 0})).await;
+        let mut expected = json!({"count": 0, "truncated": true, "total": total});
+        if !whole {
+            expected["linesNotSearchedWhole"] = 1.into();
+        }
+        assert_eq!((rows.as_str(), facts), ("", expected), "{pattern}");
+    }
+    let refused = place.call("grep", json!({"pattern": "[xy]{40000}"})).await;
+    let reason = "grep: invalid regex: it takes too much time; repeat less, or search for a part of it";
+    assert_eq!(refused, ToolResult::failure(reason));
+}
+
 // BUILTIN-99: a line that is too long to be matched as a whole is searched as far as it goes
 #[tokio::test]
 async fn a_line_of_many_megabytes_is_searched_to_a_bound_and_that_is_said() {
@@ -461,16 +481,16 @@ async fn a_cancelled_search_says_so() {
 #[tokio::test]
 async fn a_listener_hears_of_the_files_that_were_visited() {
     let place = needles();
-    for (name, arguments, files) in [
-        ("grep", json!({"pattern": "needle"}), 3.0),
-        ("grep", json!({"pattern": "needle", "path": "a.txt"}), 1.0),
-        ("glob", json!({"pattern": "*.md"}), 3.0),
+    for (name, arguments, files, message) in [
+        ("grep", json!({"pattern": "needle"}), 3.0, "3 files visited"),
+        ("grep", json!({"pattern": "needle", "path": "a.txt"}), 1.0, "1 file visited"),
+        ("glob", json!({"pattern": "*.md"}), 3.0, "3 files visited"),
     ] {
         let (reporter, reports) = report_channel();
         let context = ToolContext { reporter, ..Default::default() };
         let heard = tool(&place.config(), name).execute_with(arguments.clone(), context).await;
         assert_eq!(heard, place.call(name, arguments).await, "a listener changes nothing");
-        let message = Some("files visited".to_owned());
+        let message = Some(message.to_owned());
         assert_eq!(reports.take_waiting(), [ToolReport::Progress { progress: files, total: None, message }]);
     }
 }

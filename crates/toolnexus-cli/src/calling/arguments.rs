@@ -1,7 +1,8 @@
 //! The arguments of a call: of the command line, of stdin or of a file.
 
-use std::io::{self, IsTerminal as _, Read as _};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::stdin;
 /// The JSON object that `given` is; `-` reads it from stdin, `@FILE` from a file.
 pub(crate) async fn read(given: &str, screen: &Screen, interrupt: &Interrupt) -> Result<Value, Failure> {
     let (text, origin) = match given.strip_prefix('@') {
-        Some(path) => (of_file(Path::new(path))?, format!("in {path:?}")),
+        Some(path) => (of_file(path, interrupt).await?, format!("in {path:?}")),
         None if given == "-" => {
             if io::stdin().is_terminal() {
                 screen.note("Type the arguments, a JSON object; end them with Ctrl-D on a line of its own.");
@@ -25,15 +26,15 @@ pub(crate) async fn read(given: &str, screen: &Screen, interrupt: &Interrupt) ->
     parse(&text, &origin)
 }
 
-fn of_file(path: &Path) -> Result<String, Failure> {
-    let bytes = std::fs::File::open(path).and_then(|file| {
-        let mut bytes = Vec::new();
-        file.take(stdin::LIMIT + 1).read_to_end(&mut bytes).map(|_| bytes)
-    });
-    let bytes = bytes.map_err(|error| {
-        Failure::usage(format!("the arguments in {path:?} cannot be read: {error}; check the path behind @"))
+/// The file may be a pipe that somebody still writes to, as in `@<(jq …)`.
+async fn of_file(path: &str, interrupt: &Interrupt) -> Result<String, Failure> {
+    let file = PathBuf::from(path);
+    let read = interrupt.or_else(move || File::open(file).and_then(stdin::read_all)).await?;
+    let what = format!("the arguments in {path:?}");
+    let bytes = read.map_err(|error| {
+        Failure::usage(format!("{what} cannot be read: {error}; check the path behind @"))
     })?;
-    stdin::decode(bytes, &format!("the arguments in {path:?}"))
+    stdin::decode(bytes, &what)
 }
 
 fn parse(text: &str, origin: &str) -> Result<Value, Failure> {

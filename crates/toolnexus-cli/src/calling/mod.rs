@@ -9,7 +9,7 @@ mod parts;
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures::StreamExt as _;
@@ -25,6 +25,9 @@ use crate::render::{one_line, plain, plain_lines, progress_in_words};
 use crate::screen::Screen;
 
 pub(crate) use arguments::read as read_arguments;
+
+/// How often a file or a pipe gets a line of progress at most.
+const PACE: Duration = Duration::from_secs(1);
 
 /// How many tools are named when the wanted one is not among them.
 const NAMED: usize = 30;
@@ -109,15 +112,16 @@ impl Call<'_> {
         screen.busy(&format!("calling {}", self.name));
         let calling = self.tool.execute_with(self.arguments.clone(), context);
         tokio::pin!(calling);
+        let mut shown = Shown::default();
         let result = loop {
             tokio::select! {
                 biased;
-                Some(report) = reports.next() => show_report(self.name, &report, screen),
+                Some(report) = reports.next() => shown.report(self.name, &report, screen),
                 result = &mut calling => break result,
             }
         };
         for report in reports.take_waiting() {
-            show_report(self.name, &report, screen);
+            shown.report(self.name, &report, screen);
         }
         screen.idle();
         if interrupt.token().is_cancelled() { Err(interrupt.failure()) } else { Ok(result) }
@@ -173,30 +177,48 @@ pub(crate) fn named(names: &[&str]) -> String {
     }
 }
 
-fn show_report(name: &str, report: &ToolReport, screen: &Screen) {
-    let paint = screen.paint();
-    match report {
-        ToolReport::Progress { progress, total, message } => {
-            let told = progress_in_words(name, *progress, *total, message.as_deref());
-            if screen.has_spinner() {
-                screen.busy(&told);
-            } else {
-                screen.note(&one_line(&told, screen.width()));
-            }
+/// What was shown of the reports of one call.
+#[derive(Default)]
+struct Shown {
+    last_progress: Option<Instant>,
+}
+
+impl Shown {
+    /// Whether there may be another line of progress, which then counts as shown. A terminal shows them all
+    /// in one place; anything else keeps them.
+    fn is_time(&mut self, now: Instant) -> bool {
+        let due = self.last_progress.is_none_or(|last| now.duration_since(last) >= PACE);
+        if due {
+            self.last_progress = Some(now);
         }
-        ToolReport::Log { level, message, dropped } => {
-            if *dropped > 0 {
-                screen.note(&paint.dim(&format!("… {dropped} lines came too fast")));
+        due
+    }
+
+    fn report(&mut self, name: &str, report: &ToolReport, screen: &Screen) {
+        let paint = screen.paint();
+        match report {
+            ToolReport::Progress { progress, total, message } => {
+                let told = progress_in_words(name, *progress, *total, message.as_deref());
+                if screen.has_spinner() {
+                    screen.busy(&told);
+                } else if self.is_time(Instant::now()) {
+                    screen.note(&one_line(&told, screen.width()));
+                }
             }
-            let label = format!("{level}:");
-            let label = match level {
-                LogLevel::Debug | LogLevel::Info => paint.dim(&label),
-                LogLevel::Notice | LogLevel::Warning => paint.warn(&label),
-                _ => paint.bad(&label),
-            };
-            screen.note(&format!("{label} {}", plain_lines(message)));
+            ToolReport::Log { level, message, dropped } => {
+                if *dropped > 0 {
+                    screen.note(&paint.dim(&format!("… {dropped} lines came too fast")));
+                }
+                let label = format!("{level}:");
+                let label = match level {
+                    LogLevel::Debug | LogLevel::Info => paint.dim(&label),
+                    LogLevel::Notice | LogLevel::Warning => paint.warn(&label),
+                    _ => paint.bad(&label),
+                };
+                screen.note(&format!("{label} {}", plain_lines(message)));
+            }
+            _ => {}
         }
-        _ => {}
     }
 }
 
@@ -270,6 +292,15 @@ mod tests {
         let fails: WaitFor = Arc::new(|_| Box::pin(async { Err("gone".into()) }));
         let failure = called(Some(fails)).await.unwrap_err();
         assert_eq!((failure.exit, failure.message.as_str()), (Exit::Failed, "gone"));
+    }
+
+    #[test]
+    fn a_log_is_not_filled_with_progress() {
+        let (mut shown, start) = (Shown::default(), Instant::now());
+        let times = [0, 100, 999, 1000, 1100, 1999, 2500];
+        let told: Vec<bool> =
+            times.iter().map(|ms| shown.is_time(start + Duration::from_millis(*ms))).collect();
+        assert_eq!(told, [true, false, false, true, false, false, true]);
     }
 
     #[test]

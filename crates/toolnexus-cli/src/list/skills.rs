@@ -7,14 +7,21 @@ use toolnexus::skills::{LoadSkillsOptions, SkillInfo, SkillSkip, SkillSkipReason
 
 use super::{document, rows};
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::loading;
 use crate::render::{count, plain};
 use crate::screen::{Paint, Screen};
 
 /// Carries the command out.
-pub(crate) fn skills(dirs: Vec<PathBuf>, json: bool, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) async fn skills(
+    dirs: Vec<PathBuf>,
+    json: bool,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
     let dirs = loading::find_skills(&dirs, ", or name another with --skills", screen)?;
-    let found = list_skills(&LoadSkillsOptions { dirs: dirs.clone(), ..Default::default() });
+    let options = LoadSkillsOptions { dirs: dirs.clone(), ..Default::default() };
+    let found = interrupt.or_else(move || list_skills(&options)).await?;
     if json {
         let skills: Vec<Value> = found.skills.iter().map(as_json).collect();
         document(screen, &json!({"skills": skills, "skipped": found.skipped}))?;

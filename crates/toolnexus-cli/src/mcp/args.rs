@@ -12,7 +12,7 @@ use crate::cli::parse_time;
 pub(crate) enum McpCommand {
     /// Start every server of the configuration, and tell which works and why the others do not
     #[command(after_help = "\
-The exit code is 0 when the list is complete, also when servers failed; `toolnexus mcp test` is for
+The exit code is 0 when the list is complete, also when servers failed; `toolnexus mcp test` is for \
 scripts that want to know.")]
     List(ListArgs),
 
@@ -44,8 +44,8 @@ Examples:
   jq -n '{query: \"retries\"}' | toolnexus mcp call docs search -
   toolnexus mcp call docs search @arguments.json --json
 
-The exit code is 1 when the result is an error, 4 when the tool asks something and nobody is there to
-answer. With --json stdout has the whole result: `output`, `isError`, and where there are any `parts`
+The exit code is 1 when the result is an error, 4 when the tool asks something and nobody is there to \
+answer. With --json stdout has the whole result: `output`, `isError`, and where there are any `parts` \
 (images, audio, files) and `metadata`.")]
     Call(CallArgs),
 }

@@ -340,13 +340,14 @@ pub(crate) fn progress_in_words(
     total: Option<f64>,
     message: Option<&str>,
 ) -> String {
-    let far = match total {
-        Some(total) if total > 0.0 => format!("{:.0} %", (progress / total * 100.0).clamp(0.0, 100.0)),
-        _ => format!("{progress}"),
-    };
-    match message {
-        Some(message) if !message.trim().is_empty() => format!("{name}: {far}, {message}"),
-        _ => format!("{name}: {far}"),
+    let message = message.filter(|message| !message.trim().is_empty());
+    let part = total.filter(|total| *total > 0.0).map(|total| (progress / total * 100.0).clamp(0.0, 100.0));
+    match (part, message) {
+        (Some(part), Some(message)) => format!("{name}: {part:.0} %, {message}"),
+        (Some(part), None) => format!("{name}: {part:.0} %"),
+        // A number of nobody knows what says less than the words do.
+        (None, Some(message)) => format!("{name}: {message}"),
+        (None, None) => format!("{name}: {progress}"),
     }
 }
 
@@ -392,5 +393,6 @@ mod tests {
         assert_eq!(progress_in_words("index", 9.0, Some(5.0), None), "index: 100 %");
         assert_eq!(progress_in_words("index", 12.5, None, Some(" ")), "index: 12.5");
         assert_eq!(progress_in_words("index", 1.0, Some(0.0), None), "index: 1");
+        assert_eq!(progress_in_words("grep", 7.0, None, Some("7 files visited")), "grep: 7 files visited");
     }
 }

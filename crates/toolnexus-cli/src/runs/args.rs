@@ -28,7 +28,7 @@ States:
 
     /// Show a run: what was asked, said, called and answered
     #[command(after_help = "\
-The numbers are those of the run's events: `toolnexus runs fork ID NEW_ID --at 3` begins another run
+The numbers are those of the run's events: `toolnexus runs fork ID NEW_ID --at 3` begins another run \
 with the first three. With --json, stdout has the events as they are stored, one a line.")]
     Show(ShowArgs),
 

@@ -15,7 +15,7 @@ Examples:
   toolnexus skills show greeting
   toolnexus skills show greeting --json | jq .meta
 
-With --json stdout has what a host gets: `name`, `description`, `location`, `content`, `dir`, `base`,
+With --json stdout has what a host gets: `name`, `description`, `location`, `content`, `dir`, `base`, \
 `origin`, `resources`, and `meta`, the whole header.")]
     Show(ShowArgs),
 
@@ -32,7 +32,7 @@ Examples:
 Errors:    missing-name, malformed-frontmatter, duplicate-name, unreadable
 Warnings:  no-description, long-description, rescued-header, name-differs, name-not-portable, missing-file
 
-The exit code is 0 when all is well, 1 when a file is no skill, with --strict also when there is a
+The exit code is 0 when all is well, 1 when a file is no skill, with --strict also when there is a \
 warning, or when there was nothing to check.")]
     Validate(ValidateArgs),
 }

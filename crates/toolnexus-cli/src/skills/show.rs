@@ -8,24 +8,32 @@ use toolnexus::skills::{LoadSkillsOptions, SkillSource, load_skills};
 use super::args::ShowArgs;
 use crate::calling::named;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::list::{document, from_here};
 use crate::loading;
 use crate::render::{plain, plain_lines};
 use crate::screen::Screen;
 
 /// Carries the command out.
-pub(super) fn show(args: &ShowArgs, screen: &Screen) -> Result<Exit, Failure> {
+pub(super) async fn show(args: ShowArgs, screen: &Screen, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let dirs = loading::find_skills(&args.skills, ", or name another with --skills", screen)?;
     if dirs.is_empty() && !loading::has_skills_entry() {
         return Err(Failure::usage("no directory skills here; name one with --skills DIR"));
     }
-    let source = load_skills(&LoadSkillsOptions { dirs, ..Default::default() });
-    let Some(skill) = source.get(&args.name) else { return Err(no_such_skill(&source, &args.name)) };
-    if args.json {
+    let ShowArgs { name, json, .. } = args;
+    let options = LoadSkillsOptions { dirs, ..Default::default() };
+    let found = interrupt.or_else(move || {
+        let source = load_skills(&options);
+        let skill = source.get(&name).cloned().ok_or_else(|| no_such_skill(&source, &name))?;
+        // The list of its files takes another search.
+        let output = if json { String::new() } else { source.load(&name, None).output };
+        Ok::<_, Failure>((skill, output))
+    });
+    let (skill, output) = found.await??;
+    if json {
         document(screen, &json!(skill))?;
         return Ok(Exit::Done);
     }
-    let output = source.load(&args.name, None).output;
     let output = if screen.stdout_is_terminal() { plain_lines(&output).into_owned() } else { output };
     screen.answer(&format!("{output}\n"))?;
     Ok(Exit::Done)

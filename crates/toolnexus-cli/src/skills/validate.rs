@@ -8,16 +8,26 @@ use toolnexus::skills::{LoadSkillsOptions, SkillInventory, SkillSkipReason, list
 use super::args::ValidateArgs;
 use super::findings::{Finding, Level, findings};
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::list::{document, from_here};
 use crate::loading;
 use crate::render::{count, plain};
 use crate::screen::{Paint, Screen};
 
 /// Carries the command out.
-pub(super) fn validate(args: &ValidateArgs, screen: &Screen) -> Result<Exit, Failure> {
+pub(super) async fn validate(
+    args: &ValidateArgs,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
     let dirs = directories(&args.dirs, screen)?;
-    let found = seen_once(list_skills(&LoadSkillsOptions { dirs: dirs.clone(), ..Default::default() }));
-    let problems = findings(&found);
+    let options = LoadSkillsOptions { dirs: dirs.clone(), ..Default::default() };
+    let check = move || {
+        let found = seen_once(list_skills(&options));
+        let problems = findings(&found);
+        (found, problems)
+    };
+    let (found, problems) = interrupt.or_else(check).await?;
     let number = |level| problems.iter().filter(|problem| problem.level == level).count();
     let (errors, warnings) = (number(Level::Error), number(Level::Warning));
     let nothing = found.skills.is_empty() && found.skipped.is_empty();

@@ -22,8 +22,8 @@ Examples:
   toolnexus tools call read '{\"path\": \"shot.png\"}' --output pictures
   toolnexus tools call docs_search @arguments.json --json
 
-The exit code is 1 when the result is an error, 4 when the tool asks something and nobody is there to
-answer. With --json stdout has the whole result: `output`, `isError`, and where there are any `parts`
+The exit code is 1 when the result is an error, 4 when the tool asks something and nobody is there to \
+answer. With --json stdout has the whole result: `output`, `isError`, and where there are any `parts` \
 (images, audio, files) and `metadata`.")]
     Call(CallArgs),
 }

@@ -2,7 +2,6 @@
 
 mod first_rows;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
@@ -12,7 +11,7 @@ use crate::builtin::{Face, READS, metadata, number, string};
 use crate::config::BuiltinsConfig;
 use crate::paths::Paths;
 use crate::pattern::Pattern;
-use crate::search::{self, Root, Running, shown};
+use crate::search::{self, Root, Running, SHOWN_BYTES, shown};
 use first_rows::FirstRows;
 
 /// How many rows are returned when the model does not say.
@@ -66,8 +65,7 @@ fn list(
     respect_gitignore: bool,
     running: &Running,
 ) -> Result<ToolResult, String> {
-    // The path itself tells two names apart that are shown alike.
-    let rows: Mutex<FirstRows<(String, PathBuf)>> = Mutex::new(FirstRows::new(limit));
+    let rows = Mutex::new(FirstRows::new(limit, SHOWN_BYTES));
     search::walk(root, respect_gitignore, running, || {
         |found: search::Found<'_>| {
             let name = found.name();

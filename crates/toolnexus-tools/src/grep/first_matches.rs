@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::lines::{Lines, SHOWN_BYTES, Wanted};
+use super::lines::{Lines, Wanted};
+use crate::search::SHOWN_BYTES;
 
 /// The first matches of a tree in the order of their paths, whatever order its files are searched
 /// in, and how many there are in all.

@@ -5,15 +5,13 @@ use std::io::{self, Read, Seek};
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
-use super::text::{Buffers, Cuts, LONGEST_LINE, Text};
-use crate::search::Running;
+use super::expression::Expression;
+use super::text::{Buffers, Cuts, PIECE, Text};
+use crate::search::{Running, SHOWN_BYTES};
 
 /// The memory that the lines before a match may take while they wait for it, beside what the longest
 /// line needs: twice its length, since memory grows by doubling.
 const CONTEXT_BYTES: usize = 1024 * 1024;
-
-/// The memory that the lines of a result may take; of more, the later ones are not shown.
-pub(super) const SHOWN_BYTES: usize = 16 * 1024 * 1024;
 
 /// How many lines are shown before a match at most. They are looked for again with every piece of a
 /// file that is read, so that any number would make a large file take for ever.
@@ -115,12 +113,10 @@ pub(super) struct FileSearch {
 }
 
 impl FileSearch {
-    pub(super) fn new(matcher: RegexMatcher, wanted: Wanted) -> Self {
-        FileSearch::with_longest_line(matcher, wanted, LONGEST_LINE)
-    }
-
-    fn with_longest_line(matcher: RegexMatcher, wanted: Wanted, longest_line: usize) -> Self {
-        let context_bytes = 2 * longest_line + CONTEXT_BYTES;
+    pub(super) fn new(expression: Expression, wanted: Wanted) -> Self {
+        let Expression { matcher, longest_line } = expression;
+        // All of it may be searched at once, so that less is for an expression that takes long.
+        let context_bytes = 2 * longest_line + CONTEXT_BYTES.min(longest_line.max(PIECE));
         let mut builder = SearcherBuilder::new();
         // Undecodable text and the ends of lines were dealt with before.
         builder.bom_sniffing(false).heap_limit(Some(context_bytes)).line_number(false);
@@ -249,6 +245,11 @@ mod tests {
         files.search(Cursor::new(content), Some("path"), &Running::default()).unwrap()
     }
 
+    /// An expression for lines of that length.
+    fn short_lines(expression: &str, longest_line: usize) -> Expression {
+        Expression { longest_line, ..expression::compile(expression).unwrap() }
+    }
+
     // BUILTIN-59: what is not shown is counted, and not held
     #[test]
     fn a_file_gives_as_many_lines_as_may_be_shown() {
@@ -265,7 +266,7 @@ mod tests {
     fn context_that_takes_too_much_memory_is_left_out_and_matches_are_counted() {
         let search = |before, after| {
             let wanted = Wanted { before, after, limit: 2, ..WANTED };
-            let mut files = FileSearch::with_longest_line(expression::compile("x").unwrap(), wanted, 65_536);
+            let mut files = FileSearch::new(short_lines("x", 65_536), wanted);
             let line = [vec![b'y'; 1023], b"\n".to_vec()].concat();
             let content = [line.repeat(2 * CONTEXT_BYTES / line.len()), b"x\nx\nx".to_vec()].concat();
             files.search(Cursor::new(content), Some("path"), &Running::default()).unwrap()
@@ -295,8 +296,7 @@ mod tests {
             let line = [vec![b'x'; longest - 1], b"y\n".to_vec()].concat();
             for before in [0, 1] {
                 let wanted = Wanted { before, line_bytes: 4, ..WANTED };
-                let mut files =
-                    FileSearch::with_longest_line(expression::compile("y$").unwrap(), wanted, longest);
+                let mut files = FileSearch::new(short_lines("y$", longest), wanted);
                 let content = Cursor::new(line.repeat(3));
                 let found = files.search(content, Some("path"), &Running::default()).unwrap();
                 assert_eq!((found.total, found.too_long, found.too_much_context), (3, 0, false), "{longest}");

@@ -85,7 +85,7 @@ impl Request {
     }
 
     fn answer(&self, paths: &Paths, running: &Running) -> Result<ToolResult, String> {
-        let matcher =
+        let expression =
             expression::compile(&self.expression).map_err(|reason| format!("invalid regex: {reason}"))?;
         let root = Root::find(paths, &self.path)?;
         let include = self.include.as_deref().map(|include| Pattern::below(&root, include)).transpose();
@@ -100,10 +100,10 @@ impl Request {
         match root.only() {
             Some(name) => {
                 running.visited();
-                search.visit(&mut FileSearch::new(matcher, self.wanted), &Found { below: name });
+                search.visit(&mut FileSearch::new(expression, self.wanted), &Found { below: name });
             }
             None => search::walk(&root, self.respect_gitignore, running, || {
-                let mut files = FileSearch::new(matcher.clone(), self.wanted);
+                let mut files = FileSearch::new(expression.clone(), self.wanted);
                 let search = &search;
                 move |found| search.visit(&mut files, &found)
             })?,

@@ -20,7 +20,7 @@ use crate::search::Running;
 const BINARY_CHECK: usize = 8192;
 
 /// How much is read at once.
-const PIECE: usize = 64 * 1024;
+pub(super) const PIECE: usize = 64 * 1024;
 
 /// The bytes of a line that are searched: 16 MiB.
 pub(super) const LONGEST_LINE: usize = 16 * 1024 * 1024;

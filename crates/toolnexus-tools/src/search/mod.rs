@@ -24,6 +24,10 @@ pub(crate) use walk::{Found, shown, walk};
 /// How often a listener hears how many files were visited.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
+/// The memory that the rows of a result may take; of more, the later ones are not shown, whatever number of
+/// them was asked for.
+pub(crate) const SHOWN_BYTES: usize = 16 * 1024 * 1024;
+
 /// A search under way, as its threads see it.
 #[derive(Clone, Default)]
 pub(crate) struct Running(Arc<State>);
@@ -52,7 +56,12 @@ impl Running {
 
     #[expect(clippy::cast_precision_loss, reason = "no tree has that many files")]
     fn report(&self, context: &ToolContext) {
-        context.progress(self.0.files.load(Ordering::Relaxed) as f64, None, Some("files visited"));
+        if !context.reporter.is_heard() {
+            return;
+        }
+        let files = self.0.files.load(Ordering::Relaxed);
+        let noun = if files == 1 { "file" } else { "files" };
+        context.progress(files as f64, None, Some(&format!("{files} {noun} visited")));
     }
 }
 
@@ -193,8 +202,8 @@ mod tests {
             running.visited();
             Ok(())
         };
-        let progress = |progress| {
-            [ToolReport::Progress { progress, total: None, message: Some("files visited".to_owned()) }]
+        let progress = |progress, message: &str| {
+            [ToolReport::Progress { progress, total: None, message: Some(message.to_owned()) }]
         };
         let mut running = Box::pin(run(&context, 0, search));
         assert!(futures::poll!(&mut running).is_pending());
@@ -202,9 +211,9 @@ mod tests {
         assert_eq!(reports.take_waiting(), []);
         advance(REPORT_EVERY).await;
         assert!(futures::poll!(&mut running).is_pending());
-        assert_eq!(reports.take_waiting(), progress(1.0));
+        assert_eq!(reports.take_waiting(), progress(1.0, "1 file visited"));
         release.send(()).unwrap();
         assert_eq!(running.await, Ok(()));
-        assert_eq!(reports.take_waiting(), progress(2.0));
+        assert_eq!(reports.take_waiting(), progress(2.0, "2 files visited"));
     }
 }
