@@ -171,3 +171,35 @@ fn attend() {
         let _ = shell.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader};
+
+    // MCP-75, BUILTIN-36: a number that was let go of may be somebody else's by the time this process ends
+    #[test]
+    fn a_group_that_was_let_go_of_is_not_killed() {
+        let group = |program: &str, arguments: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+            command.spawn().unwrap()
+        };
+        let (mut forgotten, mut guarded) = (group("cat", &[]), group("sleep", &["60"]));
+        stand_by();
+        drop(guard(forgotten.id()));
+        let held = guard(guarded.id());
+        // As when this process ends.
+        let mut shell = guardian().shell.take().unwrap();
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(guarded.wait().unwrap().code(), None, "it was killed");
+        drop(held);
+        // What is to die of a signal says nothing any more.
+        let mut said = String::new();
+        forgotten.stdin.take().unwrap().write_all(b"here\n").unwrap();
+        BufReader::new(forgotten.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "here\n");
+        assert!(forgotten.wait().unwrap().success());
+    }
+}
