@@ -363,6 +363,21 @@ proptest! {
     }
 }
 
+// BUILTIN-64, BUILTIN-106: an empty list would read as if nothing were there
+#[tokio::test]
+async fn a_pattern_that_goes_up_is_refused() {
+    let place = needles();
+    for pattern in ["../*.md", "sub/../*.txt", "..", "./../**", "sub/.."] {
+        for (tool, argument) in [("glob", "pattern"), ("grep", "include")] {
+            let arguments = json!({"pattern": pattern, "include": pattern, "path": "sub"});
+            let refused = format!("{tool}: {argument} must not contain .., it is matched below sub");
+            assert_eq!(place.call(tool, arguments).await, ToolResult::failure(refused), "{pattern}");
+        }
+    }
+    place.write("..b/c..d", "");
+    assert_eq!(matching(&place, "..b/c..*").await, ["..b/c..d"]);
+}
+
 // BUILTIN-99: no number of rows that a model asks for takes any amount of memory
 #[cfg(unix)]
 #[tokio::test]

@@ -21,7 +21,7 @@ use toolnexus::{Answer, Request, Tool, ToolContext, ToolResult, pending_of};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::list::document;
-use crate::render::{one_line, plain, plain_lines, progress_in_words};
+use crate::render::{cut_line, one_line, plain, plain_lines, progress_in_words};
 use crate::screen::Screen;
 
 pub(crate) use arguments::read as read_arguments;
@@ -31,6 +31,9 @@ const PACE: Duration = Duration::from_secs(1);
 
 /// How many tools are named when the wanted one is not among them.
 const NAMED: usize = 30;
+
+/// How much of each name is shown there, in columns.
+const LONGEST_NAME: usize = 80;
 
 /// What becomes of a result.
 #[derive(Args)]
@@ -169,7 +172,9 @@ impl Call<'_> {
 
 /// The beginning of a list of names, and how many are left out: `a, b and 3 more`.
 pub(crate) fn named(names: &[&str]) -> String {
-    let shown = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    // A name may be as long as its owner likes, and have lines.
+    let shown: Vec<String> = names.iter().take(NAMED).map(|name| cut_line(name, LONGEST_NAME)).collect();
+    let shown = shown.join(", ");
     match names.len() {
         0 => "none".to_owned(),
         1..=NAMED => shown,
@@ -308,5 +313,7 @@ mod tests {
         let many = vec!["x"; NAMED + 2];
         assert!(named(&many).ends_with("x, x and 2 more"));
         assert_eq!((named(&["a", "b"]), named(&[])), ("a, b".to_owned(), "none".to_owned()));
+        assert_eq!(named(&["a\nb"]), "a b");
+        assert_eq!(named(&[&"x".repeat(100_000)]).chars().count(), LONGEST_NAME);
     }
 }

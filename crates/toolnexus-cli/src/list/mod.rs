@@ -39,10 +39,11 @@ pub(crate) fn rows(
     let first = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().min(WIDEST);
     let mut out = String::new();
     for (name, text) in rows {
+        let name = crate::render::cut_line(name, width.max(WIDEST));
         let gap = " ".repeat(first.saturating_sub(name.chars().count()) + 2);
         let used = indent.len() + name.chars().count() + gap.len();
         let text = crate::render::one_line(text, width.saturating_sub(used).max(20));
-        let line = format!("{indent}{}{gap}{text}", paint(name));
+        let line = format!("{indent}{}{gap}{text}", paint(&name));
         out.push_str(line.trim_end());
         out.push('\n');
     }
@@ -57,5 +58,7 @@ mod tests {
     fn columns_line_up() {
         let listing = [("a".into(), "first\nof all".into()), ("longer".into(), String::new())];
         assert_eq!(rows("  ", &listing, 80, str::to_owned), "  a       first of all\n  longer\n");
+        let flood = [("x".repeat(100_000), "of all".into())];
+        assert!(rows("", &flood, 80, str::to_owned).chars().count() < 200);
     }
 }

@@ -19,7 +19,9 @@ use crate::screen::Screen;
 pub(crate) use human::{Human, asked_by, progress_in_words};
 pub(crate) use json::Json;
 pub(crate) use servers::{FailedServer, failed_servers};
-pub(crate) use text::{arguments, count, excerpt, grouped, milliseconds, one_line, plain, plain_lines};
+pub(crate) use text::{
+    arguments, count, cut_line, excerpt, grouped, milliseconds, one_line, plain, plain_lines,
+};
 pub(crate) use time::{rfc3339, utc};
 
 /// Shows a run. An `Err` means that stdout cannot be written, and ends the run.

@@ -49,6 +49,9 @@ impl Pattern {
     /// It leads elsewhere, or is no pattern and not the path of a file either.
     pub(crate) fn below(root: &Root, pattern: &str) -> Result<Self, Refused> {
         let pattern = relative_to(root.names(), pattern).ok_or(Refused::Elsewhere)?;
+        if pattern.split('/').any(|component| component == "..") {
+            return Err(Refused::Upwards);
+        }
         Pattern::new(pattern).or_else(|reason| {
             // A file may be called what no pattern can be.
             if root.has_file(pattern) { Ok(Pattern::literal(pattern)) } else { Err(Refused::Invalid(reason)) }
@@ -75,6 +78,8 @@ impl Pattern {
 pub(crate) enum Refused {
     /// It is absolute and does not lead below the root.
     Elsewhere,
+    /// It goes up, where nothing is searched: no path that is matched has a `..` in it.
+    Upwards,
     /// It is not a pattern, for this reason.
     Invalid(String),
 }
@@ -84,6 +89,7 @@ impl Refused {
     pub(crate) fn describe(self, argument: &str, root: &str) -> String {
         match self {
             Refused::Elsewhere => format!("{argument} must be relative to {root}"),
+            Refused::Upwards => format!("{argument} must not contain .., it is matched below {root}"),
             Refused::Invalid(reason) => format!("invalid {argument}: {reason}"),
         }
     }

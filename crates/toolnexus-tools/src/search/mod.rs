@@ -60,6 +60,9 @@ impl Running {
             return;
         }
         let files = self.0.files.load(Ordering::Relaxed);
+        if files == 0 {
+            return;
+        }
         let noun = if files == 1 { "file" } else { "files" };
         context.progress(files as f64, None, Some(&format!("{files} {noun} visited")));
     }
