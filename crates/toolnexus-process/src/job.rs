@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop};
@@ -55,6 +55,9 @@ struct Members {
     group: Group,
     /// Nobody is left, so the group's number means nothing any more: it may be somebody else's.
     gone: bool,
+    /// Who waits for the leader. Looking whether it has ended reaps it, after which the system has
+    /// nothing more to tell.
+    waiting: Option<Waker>,
     #[cfg(unix)]
     guarded: Option<crate::guardian::Guarded>,
 }
@@ -100,6 +103,7 @@ impl Job {
             leader,
             group,
             gone: false,
+            waiting: None,
             #[cfg(unix)]
             guarded,
         };
@@ -185,19 +189,14 @@ impl Exit {
     /// # Errors
     /// The system's, when the command cannot be waited for.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        poll_fn(|context| {
-            let mut members = self.running.members();
-            // The group's own `wait` would wait for all members.
-            members.leader.inner_mut().wait().as_mut().poll(context)
-        })
-        .await
+        poll_fn(|context| self.running.members().poll_leader(context)).await
     }
 
     /// Waits for the command, and kills what it left behind.
     pub(crate) async fn wait_and_kill(&mut self) -> io::Result<ExitStatus> {
         poll_fn(|context| {
             let mut members = self.running.members();
-            let status = ready!(members.leader.inner_mut().wait().as_mut().poll(context));
+            let status = ready!(members.poll_leader(context));
             // Still under the lock, so that the number cannot be used once it may be somebody else's.
             members.kill_now();
             members.let_go();
@@ -239,10 +238,21 @@ impl Members {
         self.group.kill(self.leader.as_mut());
     }
 
+    fn poll_leader(&mut self, context: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        // The group's own `wait` would wait for all members.
+        let status = self.leader.inner_mut().wait().as_mut().poll(context);
+        self.waiting = status.is_pending().then(|| context.waker().clone());
+        status
+    }
+
     /// Whether the command itself has ended. It is ours to wait for, and keeps the group's number
     /// taken until then.
     fn leader_ended(&mut self) -> bool {
-        !matches!(self.leader.inner_mut().try_wait(), Ok(None))
+        let ended = !matches!(self.leader.inner_mut().try_wait(), Ok(None));
+        if ended && let Some(waiting) = self.waiting.take() {
+            waiting.wake();
+        }
+        ended
     }
 
     fn any(&mut self) -> bool {

@@ -72,6 +72,23 @@ async fn the_exit_is_told_while_the_job_is_being_ended() {
     assert_eq!((asked, status.unwrap().signal()), (true, Some(15)));
 }
 
+// BUILTIN-36: whoever sees the end first tells the others
+#[tokio::test]
+async fn the_exit_is_told_when_a_kill_meets_a_command_that_has_just_ended() {
+    let (job, mut exit, _output, family) = started("echo $$; exec sleep 600").await;
+    let waiting = tokio::spawn(async move { exit.wait().await.unwrap().signal() });
+    tokio::task::yield_now().await;
+    let leader = rustix::process::Pid::from_raw(family[0].cast_signed()).unwrap();
+    rustix::process::kill_process(leader, rustix::process::Signal::KILL).unwrap();
+    // The runtime hears nothing of it meanwhile: this is its only thread.
+    while is_alive(family[0]) {
+        std::thread::yield_now();
+    }
+    job.kill();
+    let told = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert_eq!(told.unwrap().unwrap(), Some(9));
+}
+
 // BUILTIN-37
 #[tokio::test]
 async fn a_dropped_job_is_killed_whole() {
