@@ -13,8 +13,8 @@ use std::sync::Arc;
 use serde_json::json;
 use toolnexus_core::{Tool, ToolResult};
 
-use crate::builtin::{CHANGES, Face, boolean, metadata, off_thread, string};
-use crate::files::{Change, FileLocks, MOST_BYTES, Place, Version, add_diff, nearest};
+use crate::builtin::{CHANGES, Face, boolean, metadata, string};
+use crate::files::{Change, FileLocks, MOST_BYTES, Place, Version, add_diff, change_file, nearest};
 use crate::paths::Paths;
 
 pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
@@ -43,13 +43,7 @@ pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
             if request.old == request.new {
                 return Err("oldString and newString are identical".to_owned());
             }
-            let (path, place) = off_thread(move || paths.place(&path).map(|place| (path, place))).await?;
-            let guard = locks.lock([place.real().to_path_buf()]).await;
-            off_thread(move || {
-                let _guard = guard;
-                edit(&path, &place, &request)
-            })
-            .await
+            change_file(paths, &locks, path, move |path, place| edit(path, place, &request)).await
         }
     })
 }

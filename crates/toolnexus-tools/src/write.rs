@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use toolnexus_core::{Tool, ToolResult};
 
-use crate::builtin::{CHANGES, Face, metadata, off_thread, string};
-use crate::files::{Change, FileLocks, Place, Version, add_diff};
+use crate::builtin::{CHANGES, Face, metadata, string};
+use crate::files::{Change, FileLocks, Place, Version, add_diff, change_file};
 use crate::paths::Paths;
 
 /// Bytes of the largest old content that the diff of an overwritten file is made from.
@@ -26,13 +26,7 @@ pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
         async move {
             let path = args.required_text(&["path", "filePath", "file_path"])?;
             let content = args.literal_text("content")?;
-            let (path, place) = off_thread(move || paths.place(&path).map(|place| (path, place))).await?;
-            let guard = locks.lock([place.real().to_path_buf()]).await;
-            off_thread(move || {
-                let _guard = guard;
-                write(&path, &place, &content)
-            })
-            .await
+            change_file(paths, &locks, path, move |path, place| write(path, place, &content)).await
         }
     })
 }

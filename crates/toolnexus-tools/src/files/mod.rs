@@ -16,10 +16,11 @@
 //!
 //! Everything but the locks blocks: call it off the async threads. Move the guard into
 //! the blocking work too, so that a call whose future is dropped keeps its lock until the work
-//! has come to an end.
+//! has come to an end. For a single file, [`change_file`] does all that.
 
 mod aside;
 mod attributes;
+mod change;
 mod diff;
 mod locks;
 mod nearest;
@@ -28,6 +29,7 @@ mod prepared;
 mod roots;
 
 pub(crate) use aside::Aside;
+pub(crate) use change::change_file;
 pub(crate) use diff::{Change, Version, add_diff};
 pub(crate) use locks::FileLocks;
 pub(crate) use nearest::{nearest, nearest_lines};

@@ -17,8 +17,8 @@ use serde_json::Map;
 use toolnexus_core::{Tool, ToolResult};
 
 use crate::args::Args;
-use crate::builtin::{CHANGES, Face, number, off_thread, one_of, string};
-use crate::files::{self, FileLocks, MOST_BYTES, Place, Version, add_diff};
+use crate::builtin::{CHANGES, Face, number, one_of, string};
+use crate::files::{self, FileLocks, MOST_BYTES, Place, Version, add_diff, change_file};
 use crate::paths::Paths;
 
 use notebook::{CellName, CellType, Change, Notebook, Refused};
@@ -56,13 +56,7 @@ pub(crate) fn tool(paths: &Arc<Paths>, locks: &Arc<FileLocks>) -> Tool {
         async move {
             let path = args.required_text(&["path"])?;
             let change = change(&args)?;
-            let (path, place) = off_thread(move || paths.place(&path).map(|place| (path, place))).await?;
-            let guard = locks.lock([place.real().to_path_buf()]).await;
-            off_thread(move || {
-                let _guard = guard;
-                edit(&path, &place, change)
-            })
-            .await
+            change_file(paths, &locks, path, move |path, place| edit(path, place, change)).await
         }
     })
 }
