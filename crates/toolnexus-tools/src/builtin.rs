@@ -124,7 +124,7 @@ where
 }
 
 /// Why blocking work gave no answer.
-pub(crate) fn join_text(error: JoinError) -> String {
+fn join_text(error: JoinError) -> String {
     match error.try_into_panic() {
         Ok(payload) => panic_text(payload.as_ref()),
         Err(error) => error.to_string(),

@@ -52,6 +52,17 @@ fn runs_as_root() -> bool {
     everything
 }
 
+/// Each way in which a patch can name a path.
+fn sections_on(path: &str) -> [String; 5] {
+    [
+        format!("*** Add File: {path}\n+x"),
+        format!("*** Update File: {path}\n+x"),
+        format!("*** Delete File: {path}"),
+        format!("*** Update File: {path}\n*** Move to: b"),
+        format!("*** Update File: a\n*** Move to: {path}"),
+    ]
+}
+
 // BUILTIN-105
 #[tokio::test]
 async fn only_regular_files_are_touched() {
@@ -61,13 +72,7 @@ async fn only_regular_files_are_touched() {
     let _socket = UnixListener::bind(place.at("socket")).unwrap();
     symlink(place.at("fifo"), place.at("link")).unwrap();
     for path in ["fifo", "socket", "link", "/dev/null"] {
-        for section in [
-            format!("*** Add File: {path}\n+x"),
-            format!("*** Update File: {path}\n+x"),
-            format!("*** Delete File: {path}"),
-            format!("*** Update File: {path}\n*** Move to: b"),
-            format!("*** Update File: a\n*** Move to: {path}"),
-        ] {
+        for section in sections_on(path) {
             let result = apply(&place, &section).await;
             assert_eq!(
                 result,
@@ -176,13 +181,7 @@ async fn case_50_links_do_not_lead_out() {
     let config =
         BuiltinsConfig { base_dir: Some(base.clone()), confine_to_base_dir: true, ..Default::default() };
     for path in ["link", "way/y", "way/new", "dangling"] {
-        for section in [
-            format!("*** Add File: {path}\n+x"),
-            format!("*** Update File: {path}\n+x"),
-            format!("*** Delete File: {path}"),
-            format!("*** Update File: {path}\n*** Move to: b"),
-            format!("*** Update File: a\n*** Move to: {path}"),
-        ] {
+        for section in sections_on(path) {
             let result = call(&config, "apply_patch", patch(&section)).await;
             let expected = format!("apply_patch: {path} resolves outside baseDir {}", base.display());
             assert_eq!(result, ToolResult::failure(expected), "{section}");

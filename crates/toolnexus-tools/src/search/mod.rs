@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use toolnexus_core::ToolContext;
 
-use crate::builtin::join_text;
+use crate::builtin::off_thread;
 pub(crate) use root::Root;
 pub(crate) use walk::{Found, shown, walk};
 
@@ -93,10 +93,11 @@ where
     let limit_ms = context.timeout_ms.unwrap_or(limit_ms);
     let running = Running::default();
     let _stop_when_dropped = StopWhenDropped(running.clone());
-    let mut searching = tokio::task::spawn_blocking({
+    let searching = off_thread({
         let running = running.clone();
         move || work(&running)
     });
+    tokio::pin!(searching);
     let time_is_over = tokio::time::sleep(Duration::from_millis(limit_ms));
     tokio::pin!(time_is_over);
     let mut report = tokio::time::interval(REPORT_EVERY);
@@ -108,7 +109,7 @@ where
             () = context.cancel.cancelled() => return Err("cancelled".to_owned()),
             found = &mut searching => {
                 running.report(context);
-                return found.unwrap_or_else(|error| Err(join_text(error)));
+                return found;
             }
             () = &mut time_is_over, if limit_ms != 0 => {
                 return Err(format!("timed out after {limit_ms}ms; narrow path or pattern"));
