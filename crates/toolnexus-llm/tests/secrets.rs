@@ -18,6 +18,7 @@ use toolnexus_core::redact::REDACTION_TOKEN;
 use toolnexus_llm::translate::TranslateRequest;
 use toolnexus_llm::{Client, ClientError, ClientOptions, RunResult, Style, create_client};
 use toolnexus_testkit::model::{Reply, Script};
+use toolnexus_testkit::tracing_listener::listen_on_this_thread;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 /// Both credentials, as a provider may echo them.
@@ -264,7 +265,7 @@ fn the_watch_is_awake() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&seen);
     let watcher = Watcher(move |line: &str| told.lock().unwrap().push(line.to_owned()));
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(watcher));
+    let _guard = listen_on_this_thread(tracing_subscriber::registry().with(watcher));
     tracing::trace!(target: "somewhere::else", "nothing to see");
     tracing::trace!(target: "somewhere::else", "key {KEY}");
     tracing::debug!(field = HEADER_SECRET, "x");
@@ -280,7 +281,7 @@ async fn no_log_line_holds_a_raw_error_body() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&seen);
     let watcher = Watcher(move |line: &str| told.lock().unwrap().push(line.to_owned()));
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(watcher));
+    let _guard = listen_on_this_thread(tracing_subscriber::registry().with(watcher));
     for style in STYLES {
         // Not sent here, so that nothing replaces it: only the cut keeps it out of the message.
         let body = format!("{}{HEADER_SECRET}", "x".repeat(300));

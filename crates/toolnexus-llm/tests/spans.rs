@@ -13,6 +13,7 @@ use support::double::{Answer, Double};
 use support::tools::{add, fixed};
 use toolnexus_core::{Style, ToolResult, Toolkit, define_tool};
 use toolnexus_llm::create_client;
+use toolnexus_testkit::tracing_listener::listen_on_this_thread;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
@@ -71,7 +72,7 @@ async fn model_and_tool_calls_are_spans_with_genai_attributes() {
         [(Style::OpenAI, "openai"), (Style::Anthropic, "anthropic"), (Style::Gemini, "gcp.gemini")]
     {
         let spans = Spans::default();
-        let guard = tracing::subscriber::set_default(spans.clone());
+        let guard = listen_on_this_thread(spans.clone());
         let fails = define_tool("fails", "fails", None, |_args, _context| async {
             ToolResult::failure("a reason nobody else should read")
         });
@@ -116,7 +117,7 @@ async fn model_and_tool_calls_are_spans_with_genai_attributes() {
 #[tokio::test]
 async fn a_failed_model_call_says_what_kind_of_failure_it_was() {
     let spans = Spans::default();
-    let guard = tracing::subscriber::set_default(spans.clone());
+    let guard = listen_on_this_thread(spans.clone());
     let double = Double::new([Answer::status(500, &[], "down")]);
     let client = create_client(double.options(Style::OpenAI));
     client.run("hi", &Toolkit::from_tools([fixed("a", "a")])).await.unwrap_err();

@@ -27,6 +27,7 @@ use toolnexus_mcp::{
     McpServerConfig, McpSignIn, McpSignInRequest, McpSource, McpTokenStore, ServerKind, load_mcp,
     load_mcp_with, load_mcp_with_context,
 };
+use toolnexus_testkit::tracing_listener::listen_on_this_thread;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 const REDIRECT: &str = "http://127.0.0.1:1/callback";
@@ -579,7 +580,7 @@ async fn a_host_that_panics_has_shown_nothing() {
 #[tokio::test]
 async fn secrets_are_shown_nowhere() {
     let log = Log::default();
-    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let _listening = listen_on_this_thread(tracing_subscriber::registry().with(log.clone()));
     let servers = Authorization::start(Rules::default()).await;
     let auth = person().client_id(KNOWN.0).client_secret(KNOWN.1);
     let mut shown = format!("{auth:?}");

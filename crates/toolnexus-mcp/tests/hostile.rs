@@ -16,6 +16,7 @@ use toolnexus_core::ToolContext;
 use toolnexus_mcp::transport::{Permit, SpecSource};
 use toolnexus_mcp::{LoadMcpOptions, McpState, McpStatus, load_mcp, load_mcp_with};
 use toolnexus_testkit::mcp::{FixtureTool, HttpOptions, McpFixture, McpHttpFixture, Reply, Step};
+use toolnexus_testkit::tracing_listener::listen_on_this_thread;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 /// A server that says what it likes: the raw response to each request's method and message.
@@ -238,7 +239,7 @@ impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Log {
 #[tokio::test]
 async fn no_log_level_shows_a_secret() {
     let log = Log::default();
-    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let _listening = listen_on_this_thread(tracing_subscriber::registry().with(log.clone()));
     let url = raw(|method, message| match message["method"].as_str() {
         Some("tools/list") if message["params"]["cursor"].is_null() => {
             http("307 Temporary Redirect", "location: /mcp?api_key=key-2\r\n", "")

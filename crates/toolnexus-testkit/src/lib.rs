@@ -6,6 +6,7 @@
 //! * [`acp`]: a fixture ACP agent, the same process with other scripts.
 //! * [`run_log_suite`] and [`conversation_store_suite`]: everything that the traits `RunLog` and
 //!   `ConversationStore` promise, to be run over an implementation of your own.
+//! * [`tracing_listener`]: a subscriber of a test's own, heard for certain.
 //! * [`warnings`]: what toolnexus crates log as warnings on a test's thread.
 //!
 //! The servers know no crate of toolnexus: what they say on the wire is spelled out here once more.
@@ -16,6 +17,7 @@ pub mod acp;
 pub mod mcp;
 pub mod model;
 mod suite;
+pub mod tracing_listener;
 pub mod warnings;
 
 pub use suite::{RunLogSuite, conversation_store_suite, run_log_suite};

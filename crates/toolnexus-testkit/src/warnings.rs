@@ -1,12 +1,13 @@
 //! What a program says aloud, kept for a test.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tracing::Dispatch;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+use crate::tracing_listener::listen_on_this_thread;
 
 /// The warnings that toolnexus crates log on this thread, from [`Warnings::listen`] until this is
 /// dropped. Work on other threads is not heard, so use it with a current-thread runtime.
@@ -31,13 +32,8 @@ pub struct Warnings {
 impl Warnings {
     /// Starts listening on this thread.
     pub fn listen() -> Self {
-        // `tracing` remembers which places in the code interest nobody. While one subscriber is all
-        // there is, a place that another thread meets first is judged for that thread alone, and is then
-        // silent on this one too. A second subscriber that stays forbids that shortcut.
-        static SECOND: OnceLock<Dispatch> = OnceLock::new();
-        SECOND.get_or_init(|| Heard::default().dispatch());
         let heard = Heard::default();
-        let listening = tracing::dispatcher::set_default(&heard.dispatch());
+        let listening = listen_on_this_thread(tracing_subscriber::registry().with(heard.clone()));
         Warnings { heard, _listening: listening }
     }
 
@@ -70,10 +66,6 @@ struct Heard(Arc<Mutex<Vec<String>>>);
 impl Heard {
     fn lines(&self) -> MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn dispatch(&self) -> Dispatch {
-        Dispatch::new(tracing_subscriber::registry().with(self.clone()))
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use toolnexus_core::{Tool, ToolContext};
 use toolnexus_mcp::{McpConfig, McpConfigInput, McpServerConfig, McpSource, parse_mcp_config};
 use toolnexus_testkit::mcp::{Ledger, McpFixture};
+use toolnexus_testkit::tracing_listener::listen_on_this_thread;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
@@ -137,7 +138,7 @@ impl Spans {
     pub(crate) fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
         let spans = Spans::default();
         let subscriber = tracing_subscriber::registry().with(spans.clone());
-        (spans, tracing::subscriber::set_default(subscriber))
+        (spans, listen_on_this_thread(subscriber))
     }
 
     /// The fields of the spans of that name, in order.

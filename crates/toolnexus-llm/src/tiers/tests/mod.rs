@@ -66,7 +66,9 @@ fn warnings(work: impl FnOnce()) -> Vec<String> {
         .with_writer(move || Sink(Arc::clone(&sink)))
         .with_ansi(false)
         .finish();
-    tracing::subscriber::with_default(subscriber, work);
+    let listening = toolnexus_testkit::tracing_listener::listen_on_this_thread(subscriber);
+    work();
+    drop(listening);
     String::from_utf8(written.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
 }
 
