@@ -6,11 +6,11 @@
 //! hooks, events, transcripts, stores and tools see it. What the session does with the text is its own
 //! affair: this crate knows nothing of it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
-use toolnexus_core::{Style, ToolResult};
+use toolnexus_core::{Style, ToolResult, ToolSource};
 
 use crate::Transcript;
 use crate::run::{ModelAnswer, ModelCall};
@@ -42,8 +42,8 @@ pub trait BoundarySession: Send {
     /// What was held back, at the end of a streamed turn.
     fn flush_text(&mut self) -> String;
 
-    /// Takes note of a call's final result.
-    fn note_result(&mut self, call: &ModelCall, result: &ToolResult);
+    /// Takes note of a call's final result, and of where its tool came from.
+    fn note_result(&mut self, call: &ModelCall, source: Option<ToolSource>, result: &Arc<ToolResult>);
 }
 
 /// The session of a run, which the parts of the run use in turn.
@@ -97,8 +97,8 @@ impl Boundary {
         self.open().session.flush_text()
     }
 
-    pub(crate) fn note_result(&self, call: &ModelCall, result: &ToolResult) {
-        self.open().session.note_result(call, result);
+    pub(crate) fn note_result(&self, call: &ModelCall, source: Option<ToolSource>, result: &Arc<ToolResult>) {
+        self.open().session.note_result(call, source, result);
     }
 }
 

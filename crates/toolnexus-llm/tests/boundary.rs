@@ -11,7 +11,7 @@ use support::double::{Answer, Double};
 use support::hooks::{Seen, Watch, answering, calling, outputs, result_texts};
 use support::tools::{asking, fixed, object, recorded};
 use support::{CONTENT_STYLES, MetricLog, Mode, done, drain, every_way, options, reply, server, within};
-use toolnexus_core::{BoxFuture, Tool, ToolResult, Toolkit};
+use toolnexus_core::{BoxFuture, Tool, ToolResult, ToolSource, Toolkit};
 use toolnexus_llm::http::{HttpRequest, HttpResponse, HttpTransport, TransportError};
 use toolnexus_llm::run::{ModelAnswer, ModelCall};
 use toolnexus_llm::run_log::{MemoryRunLog, RunLog};
@@ -389,7 +389,7 @@ impl BoundarySession for Through {
         String::new()
     }
 
-    fn note_result(&mut self, _call: &ModelCall, _result: &ToolResult) {}
+    fn note_result(&mut self, _call: &ModelCall, _source: Option<ToolSource>, _result: &Arc<ToolResult>) {}
 }
 
 // CLIENT-148: without a boundary, and with one that changes nothing, the same bytes and the same result

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 use support::tools::fixed;
 use support::{MetricLog, within};
-use toolnexus_core::{BoxError, BoxFuture, Style, Tool, ToolResult, Toolkit};
+use toolnexus_core::{BoxError, BoxFuture, Style, Tool, ToolResult, ToolSource, Toolkit};
 use toolnexus_llm::run::{ModelAnswer, ModelCall};
 use toolnexus_llm::{
     AskOptions, BoundarySession, Client, ClientOptions, ConversationStore, Hooks, InProcessOptions,
@@ -155,7 +155,7 @@ impl BoundarySession for PanickingBoundary {
         String::new()
     }
 
-    fn note_result(&mut self, _call: &ModelCall, _result: &ToolResult) {
+    fn note_result(&mut self, _call: &ModelCall, _source: Option<ToolSource>, _result: &Arc<ToolResult>) {
         self.reach("note_result");
     }
 }

@@ -73,6 +73,11 @@ pub mod client {
     pub use toolnexus_llm::*;
 }
 
+/// The model-context boundary: handles for the model, durable identities for everybody else.
+pub mod context {
+    pub use toolnexus_context::*;
+}
+
 /// Agents that speak the Agent Client Protocol as models. Needs the feature `acp`.
 #[cfg(feature = "acp")]
 pub mod acp {

@@ -344,8 +344,8 @@ impl Underway<'_> {
     /// A call has its result, or is suspended.
     fn land(&mut self, run: &mut Run, index: usize, outcome: Outcome) -> Result<(), ClientError> {
         let Some(call) = run.open_call(index) else { return Ok(()) };
+        let source = self.sources.get(index).copied().flatten();
         if let Some(Measured { ms, is_error, pending }) = outcome.measured {
-            let source = self.sources.get(index).copied().flatten();
             self.driver.client.metrics.tool(&call.name, source, is_error, ms, pending);
         }
         let result = match outcome.result {
@@ -358,7 +358,7 @@ impl Underway<'_> {
         let event = run.event_of(index, result, new_request_id);
         if let RunEvent::ToolFinished { result, .. } = &event {
             if let Some(boundary) = &self.driver.boundary {
-                boundary.note_result(call, result);
+                boundary.note_result(call, source, result);
             }
             self.results.note(index, result);
         }

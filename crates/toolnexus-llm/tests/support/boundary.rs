@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolnexus_core::ToolResult;
+use toolnexus_core::{ToolResult, ToolSource};
 use toolnexus_llm::run::{ModelAnswer, ModelCall};
 use toolnexus_llm::{BoundarySession, Message, ModelBoundary, Style, Transcript};
 
@@ -123,7 +123,7 @@ impl BoundarySession for Session {
         decoded(&std::mem::take(&mut self.held))
     }
 
-    fn note_result(&mut self, call: &ModelCall, result: &ToolResult) {
+    fn note_result(&mut self, call: &ModelCall, _source: Option<ToolSource>, result: &Arc<ToolResult>) {
         self.of.log.push("note_result");
         self.of.results.push((call.name.clone(), result.output.clone()));
     }
