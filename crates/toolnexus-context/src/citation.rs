@@ -50,6 +50,11 @@ impl CitationFormat {
     pub(crate) fn web() -> Self {
         CitationFormat::new("web", |_| String::new(), |_| None)
     }
+
+    /// `<KIND-source id="ID" title="TITLE" />`. The dash keeps it apart from the tags of HTML.
+    pub(crate) fn source(kind: &str) -> Self {
+        CitationFormat::new(format!("{kind}-source"), |_| String::new(), |_| None)
+    }
 }
 
 impl std::fmt::Debug for CitationFormat {
