@@ -169,8 +169,8 @@ async fn everything_has_its_place_in_the_order() {
             log.all(),
             [
                 "before_llm",
-                "encode_messages",
                 "encode_tools",
+                "encode_messages",
                 "body_transform",
                 "send",
                 "decode",

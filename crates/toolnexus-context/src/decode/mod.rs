@@ -7,5 +7,6 @@ mod arguments;
 mod call;
 mod scan;
 
+pub(crate) use arguments::DecodedArguments;
 pub use call::{ArgumentResolution, ModelReply, ModelToolCall};
 pub use scan::StreamDecoder;
