@@ -9,4 +9,5 @@ mod scan;
 
 pub(crate) use arguments::DecodedArguments;
 pub use call::{ArgumentResolution, ModelReply, ModelToolCall};
+pub(crate) use scan::Named;
 pub use scan::StreamDecoder;
