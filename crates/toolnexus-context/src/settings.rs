@@ -133,6 +133,14 @@ impl Settings {
         &self.routing_keys
     }
 
+    /// The keys that route calls of directory tools, and their spaces. Text names places by these.
+    pub(crate) fn directory_keys(&self) -> impl Iterator<Item = (&str, SpaceId)> {
+        let directories = self.policies.values().filter(|policy| policy.directory);
+        directories
+            .filter_map(|policy| policy.routing_key.as_ref())
+            .map(|(key, space)| (key.as_str(), *space))
+    }
+
     /// The settings of a new registry with the default configuration.
     pub(crate) fn default_of(citations: bool) -> Arc<Self> {
         static BOTH: LazyLock<[Arc<Settings>; 2]> = LazyLock::new(|| {
