@@ -15,6 +15,9 @@ use super::members::{Members, elements};
 use crate::json_text::rewrite_strings;
 use crate::{CallAudit, Registry};
 
+/// Where compatible servers put reasoning that is signed or encrypted.
+const DETAILS: &str = "reasoning_details";
+
 /// Decodes an answer. `audit` is told of each call.
 pub(super) fn decode(
     registry: &Registry,
@@ -23,7 +26,7 @@ pub(super) fn decode(
     mut audit: impl FnMut(CallAudit),
 ) -> ModelAnswer {
     let ModelAnswer { message, text, mut calls, usage, finish_reason } = answer;
-    let mut decoding = Decoding { registry, style, calls: calls.iter_mut(), audit: &mut audit };
+    let mut decoding = Decoding { registry, style, calls: calls.iter_mut(), audit: &mut audit, raw: None };
     let message = message.and_then(|message| decoding.message(message));
     // Calls that do not stand in the message.
     for call in decoding.calls {
@@ -39,6 +42,8 @@ struct Decoding<'d> {
     style: Style,
     calls: std::slice::IterMut<'d, ModelCall>,
     audit: &'d mut dyn FnMut(CallAudit),
+    /// A list of the message as the model wrote it, without the entries of which nothing is left.
+    raw: Option<(&'static str, String)>,
 }
 
 impl Decoding<'_> {
@@ -57,11 +62,20 @@ impl Decoding<'_> {
         if !is_left {
             return None;
         }
-        if !members.is_changed() {
-            return Some(message.clone());
-        }
         // What was read is JSON, and so is what was put into it.
-        Message::from_json(members.to_json()).ok()
+        let durable = match members.is_changed() {
+            true => Message::from_json(members.to_json()).ok()?,
+            false => message.clone(),
+        };
+        let raw = match self.raw.take() {
+            Some((key, list)) => {
+                members.set(key, &list);
+                Message::from_json(members.to_json()).ok()
+            }
+            None => Some(message.clone()),
+        };
+        raw.inspect(|raw| self.registry.remember_signed(&durable, raw));
+        Some(durable)
     }
 
     fn openai(&mut self, members: &mut Members<'_>) {
@@ -72,7 +86,7 @@ impl Decoding<'_> {
         for key in ["content", "refusal", "reasoning_content", "reasoning"] {
             members.edit_text(key, |text| self.text(text));
         }
-        self.list(members, "reasoning_details");
+        self.list(members, DETAILS);
         let Some(entries) = members.get("tool_calls").and_then(elements) else { return };
         let calls: Vec<Cow<'_, str>> = entries.into_iter().map(|call| self.openai_call(call)).collect();
         set_list(members, "tool_calls", any_is_new(&calls).then(|| array(&calls)));
@@ -105,7 +119,7 @@ impl Decoding<'_> {
     }
 
     /// Decodes the entries of a list. False: there were some, and none is left.
-    fn list(&mut self, members: &mut Members<'_>, key: &str) -> bool {
+    fn list(&mut self, members: &mut Members<'_>, key: &'static str) -> bool {
         let Some(entries) = members.get(key).and_then(elements) else { return true };
         let count = entries.len();
         let read: Vec<Option<Members<'_>>> = entries.iter().map(|entry| Members::read(entry)).collect();
@@ -115,12 +129,20 @@ impl Decoding<'_> {
         let texts: Vec<Option<String>> = read.iter().map(said).collect();
         let mut decoded = self.one_text(texts.iter().flatten().map(String::as_str)).into_iter();
         let mut kept: Vec<Cow<'_, str>> = Vec::with_capacity(entries.len());
+        let mut raw = Vec::with_capacity(entries.len());
         for ((json, entry), text) in entries.into_iter().zip(read).zip(texts) {
             let text = text.and_then(|before| Some((before, decoded.next()?)));
-            match entry {
-                None => kept.push(Cow::Borrowed(json)),
-                Some(entry) => kept.extend(self.entry(json, entry, text, key)),
+            let entry = match entry {
+                None => Some(Cow::Borrowed(json)),
+                Some(entry) => self.entry(json, entry, text, key),
+            };
+            if let Some(entry) = entry {
+                kept.push(entry);
+                raw.push(Cow::Borrowed(json));
             }
+        }
+        if kept.len() < count {
+            self.raw = Some((key, array(&raw)));
         }
         let is_changed = kept.len() < count || any_is_new(&kept);
         let is_left = !kept.is_empty() || count == 0;
@@ -133,7 +155,7 @@ impl Decoding<'_> {
         match self.style {
             Style::Anthropic => entry.is_text("type", "text"),
             Style::Gemini => entry.get("thought") != Some("true"),
-            Style::OpenAI if key == "reasoning_details" => true,
+            Style::OpenAI if key == DETAILS => true,
             Style::OpenAI => !entry.is_text("type", "thinking"),
         }
     }
@@ -149,10 +171,14 @@ impl Decoding<'_> {
         let is_signed = entry.has_text("signature") || entry.has_text("thoughtSignature");
         match text {
             // Providers refuse an empty text.
-            Some((before, after)) if after.is_empty() && !before.is_empty() && !is_signed => return None,
+            Some((before, after))
+                if after.is_empty() && !before.is_empty() && !is_signed && key != DETAILS =>
+            {
+                return None;
+            }
             Some((before, after)) if after != before => {
                 entry.set_text("text", &after);
-                if key == "reasoning_details" {
+                if key == DETAILS {
                     entry.remove("signature");
                 }
             }
@@ -166,11 +192,7 @@ impl Decoding<'_> {
         if !entry.is_changed() {
             return Some(Cow::Borrowed(json));
         }
-        let durable = entry.to_json();
-        if is_signed {
-            self.registry.remember_signed(&durable, json);
-        }
-        Some(Cow::Owned(durable))
+        Some(Cow::Owned(entry.to_json()))
     }
 
     /// Decodes the reasoning of an entry. What signs it does so no longer.
@@ -180,7 +202,7 @@ impl Decoding<'_> {
                 ("thinking", "signature")
             }
             Style::Gemini if entry.get("thought") == Some("true") => ("text", "thoughtSignature"),
-            Style::OpenAI if key == "reasoning_details" => ("summary", "signature"),
+            Style::OpenAI if key == DETAILS => ("summary", "signature"),
             Style::OpenAI => ("refusal", "signature"),
             Style::Anthropic | Style::Gemini => return,
         };

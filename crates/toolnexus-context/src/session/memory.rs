@@ -7,6 +7,7 @@ use toolnexus_core::Style;
 use toolnexus_llm::{Message, Transcript};
 
 use super::results::Results;
+use crate::encode::{CallNames, Surroundings};
 use crate::{IdentifierLeak, Registry};
 
 /// What was sent last.
@@ -16,6 +17,8 @@ pub(super) struct Memory {
     system: Option<(String, String)>,
     /// The durable messages.
     durable: Vec<Message>,
+    /// The calls in them.
+    names: CallNames,
     /// What became of them; before them perhaps one of the boundary's own.
     encoded: Transcript,
     system_leak: Option<IdentifierLeak>,
@@ -52,7 +55,7 @@ impl Memory {
         style: Style,
         system: &str,
         messages: &Transcript,
-        results: &mut Results,
+        results: &Results,
     ) {
         if style != Style::OpenAI {
             self.encode_system(registry, system);
@@ -60,13 +63,19 @@ impl Memory {
         let known = messages.messages().zip(&self.durable).take_while(|(now, then)| now == then).count();
         self.forget_from(known);
         if known == 0 {
+            self.names = CallNames::default();
             results.begin_anew();
         }
         let new: Vec<Message> = messages.messages().skip(known).cloned().collect();
         if new.is_empty() {
             return;
         }
-        let encoded = registry.encode_new_messages(&self.durable, &new, Some(&results.views(registry)));
+        let views = results.views(registry);
+        let surroundings = Surroundings { views: Some(&views), style: Some(style) };
+        let mut encoded = registry.encode_new_messages(&mut self.names, &new, &surroundings);
+        if known == 0 && style == Style::OpenAI {
+            registry.add_protocol_prompt(&mut encoded);
+        }
         let at = self.encoded.len();
         let leaks = registry.leaked_identifiers(&encoded).into_iter().map(|mut leak| {
             leak.message_index += at;

@@ -129,7 +129,7 @@ impl BoundarySession for Session {
     }
 
     fn encode_messages(&mut self, system: &str, messages: &Transcript) -> (String, Transcript) {
-        self.memory.encode(&self.registry, self.style, system, messages, &mut self.results);
+        self.memory.encode(&self.registry, self.style, system, messages, &self.results);
         self.results.register_evidence(&self.registry);
         self.report_leaks();
         let (system, messages) = (self.memory.system().to_owned(), self.memory.messages().clone());
@@ -162,12 +162,5 @@ impl BoundarySession for Session {
 
     fn note_result(&mut self, call: &ModelCall, source: Option<ToolSource>, result: &Arc<ToolResult>) {
         self.results.note(call, source, result);
-    }
-}
-
-impl Registry {
-    /// Keeps what the model really wrote for a signed block, by what is stored in its place.
-    fn remember_signed(&self, durable: &str, raw: &str) {
-        let _ = (self, durable, raw);
     }
 }
