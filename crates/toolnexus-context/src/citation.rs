@@ -89,6 +89,11 @@ impl CitationFormat {
         };
         CitationFormat::new("web", render, parse)
     }
+
+    /// `<KIND-source id="ID" title="TITLE" />`. The dash keeps it apart from the tags of HTML.
+    pub(crate) fn source(kind: &str) -> Self {
+        CitationFormat::new(format!("{kind}-source"), |_| String::new(), |_| None)
+    }
 }
 
 impl std::fmt::Debug for CitationFormat {

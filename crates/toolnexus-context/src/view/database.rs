@@ -13,7 +13,7 @@ impl Renderer for DatabaseQuery {
         for row in Fields(context).rows("rows") {
             for (column, cell) in row.0 {
                 if let Value::String(cell) = cell {
-                    view.registry().register_keyed(column, cell, view.evidence());
+                    view.registry().register_member(column, cell, view.evidence());
                 }
             }
         }

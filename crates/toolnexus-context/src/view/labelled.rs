@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2_iter};
+use memchr::{memchr, memchr2_iter, memmem};
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use crate::syntax::is_free_left;
-use crate::{Evidence, Registry, SourceRef, TextForm};
+use crate::syntax::{RESOURCE, digits_at, is_free_left};
+use crate::{Evidence, Registry, SourceRef};
 
 /// The labels of documents and knowledge bases.
 const DOCUMENT: &[&str] = &["knowledge_id"];
@@ -23,32 +23,18 @@ impl Registry {
         }
     }
 
-    /// Registers the value of a key, if the key holds ids.
-    pub(super) fn register_keyed(&self, key: &str, value: &str, evidence: Evidence) {
-        self.register_keyed_source(key, SourceRef::new(value), evidence);
-    }
-
-    fn register_keyed_source(&self, key: &str, mut source: SourceRef, evidence: Evidence) {
-        let settings = self.settings();
-        let Some(space) = settings.key_spaces.get(&*key.to_lowercase()) else { return };
-        let Some(kind) = space.kinds.first() else { return };
-        if space.is_reference
-            && let Some((id, _)) = source.id.split_once('|')
+    /// Registers the value of a member or column, if the key holds ids. A URL with the handle of a
+    /// resource in it is none any more: its durable text is another.
+    pub(super) fn register_member(&self, key: &str, value: &str, evidence: Evidence) {
+        let is_encoded = || {
+            memmem::find_iter(value.as_bytes(), RESOURCE).any(|at| digits_at(value, at + RESOURCE.len()) > 0)
+        };
+        if let Some(kinds) = self.settings().key_spaces.get(&*key.to_lowercase())
+            && !is_encoded()
         {
-            source.id = id.to_owned();
+            self.register_keyed(kinds, value, evidence);
         }
-        let is_url = settings.kind(*kind).is_some_and(|kind| kind.text_form == TextForm::Value);
-        if is_url && !is_web_url(source.id.trim()) {
-            return;
-        }
-        self.register_as(*kind, &source, evidence);
     }
-}
-
-/// Whether this is the URL of a page. One with the handle of a resource in it is none any more: its
-/// durable text is another.
-pub(super) fn is_web_url(text: &str) -> bool {
-    (text.starts_with("http://") || text.starts_with("https://")) && !text.contains(crate::syntax::RESOURCE)
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +49,7 @@ impl Labels<'_> {
         match value {
             Value::String(text) => {
                 if let Some(key) = key {
-                    self.registry.register_keyed(key, text, self.evidence);
+                    self.registry.register_member(key, text, self.evidence);
                 }
                 self.read_text(text);
             }
@@ -78,25 +64,12 @@ impl Labels<'_> {
 
     /// The piece that an object describes, with what the object says of it.
     fn read_chunks(self, members: &Map<String, Value>) {
-        let fields = Fields(members);
+        let Some(kind) = self.registry.settings().roles.chunk else { return };
         for key in ["chunk_id", "faq_id"] {
-            let id = fields.text(&[key]);
-            if !id.is_empty() {
-                let source = self.described(id, |names| fields.text(names));
-                self.registry.register_keyed_source(key, source, self.evidence);
+            if let Some(Value::String(id)) = members.get(key) {
+                let source = described(Cow::Borrowed(id), |names| Fields(members).text(names));
+                self.registry.register_as(kind, &source, self.evidence);
             }
-        }
-    }
-
-    /// A piece, with what is said beside its id.
-    fn described<'t>(self, id: Cow<'t, str>, field: impl Fn(&[&str]) -> Cow<'t, str>) -> SourceRef {
-        SourceRef {
-            id: id.into_owned(),
-            document_id: field(DOCUMENT).into_owned(),
-            knowledge_base_id: field(&["knowledge_base_id", "kb_id", "knowledge_base"]).into_owned(),
-            title: field(&["knowledge_title", "title"]).into_owned(),
-            index: field(&["chunk_index", "index"]).trim().parse().unwrap_or_default(),
-            subtype: field(&["chunk_type"]).into_owned(),
         }
     }
 
@@ -149,7 +122,7 @@ impl Labels<'_> {
         };
         let id = value(&["chunk_id", "faq_id"]);
         if let Some(kind) = self.registry.settings().roles.chunk.filter(|_| !id.is_empty()) {
-            let source = self.described(id, value);
+            let source = described(id, value);
             self.registry.register_as(kind, &source, self.evidence);
         }
     }
@@ -161,6 +134,18 @@ impl Labels<'_> {
             let source = SourceRef::new(html_escape::decode_html_entities(value));
             self.registry.register_as(kind, &source, self.evidence);
         }
+    }
+}
+
+/// A piece, with what is said beside its id.
+fn described<'t>(id: Cow<'t, str>, field: impl Fn(&[&str]) -> Cow<'t, str>) -> SourceRef {
+    SourceRef {
+        id: id.into_owned(),
+        document_id: field(DOCUMENT).into_owned(),
+        knowledge_base_id: field(&["knowledge_base_id", "kb_id", "knowledge_base"]).into_owned(),
+        title: field(&["knowledge_title", "title"]).into_owned(),
+        index: field(&["chunk_index", "index"]).trim().parse().unwrap_or_default(),
+        subtype: field(&["chunk_type"]).into_owned(),
     }
 }
 

@@ -12,6 +12,7 @@
 //! * `knowledge`, `documents`, `web`, `database`: the renderers of the crate.
 //! * `labelled`: ids that a plain result labels as such.
 //! * `private`: ids that JSON results hold under keys of private spaces.
+//! * `images`: notes that name the sources of images.
 //! * `sidecar`: the links of a result from outside.
 //!
 //! Everything is registered before any text is shortened. So the view of a result is the same when it is
@@ -20,6 +21,7 @@
 mod database;
 mod documents;
 mod fields;
+mod images;
 mod knowledge;
 mod labelled;
 mod private;
@@ -256,19 +258,4 @@ fn default_renderer(display_type: &str) -> Option<&'static dyn Renderer> {
         "database_query" => &database::DatabaseQuery,
         _ => return None,
     })
-}
-
-impl Registry {
-    /// A note that names the sources of images beside a message. Registers nothing. `offset` is how many
-    /// images of the user's come before.
-    pub fn image_sources_note(&self, ids: &[String], offset: usize) -> String {
-        let _ = (ids, offset);
-        String::new()
-    }
-
-    /// The note for the images that a result carries.
-    pub fn tool_image_sources_note(&self, result: &ToolResult) -> String {
-        let _ = result;
-        String::new()
-    }
 }

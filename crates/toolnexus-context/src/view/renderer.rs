@@ -1,9 +1,10 @@
 //! What renders a structured result, and the view that it writes.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
+use crate::citation::escape_attribute;
 use crate::settings::KindId;
 use crate::{Evidence, Limits, Registry, SourceRef};
 
@@ -203,8 +204,8 @@ impl<'r> ResultView<'r> {
             // Before escaping: an escaped `&` is no part of a URL, nor a quote of a resource.
             match piece {
                 Piece::Markup(markup) => text.push_str(markup),
-                Piece::Text(content) => escape(&mut text, &shorten(content), false),
-                Piece::Attribute(value) => escape(&mut text, &shorten(value), true),
+                Piece::Text(content) => escape_text(&mut text, &shorten(content)),
+                Piece::Attribute(value) => text.push_str(&escape_attribute(&shorten(value))),
             }
         }
         text.truncate(text.trim_end_matches('\n').len());
@@ -219,24 +220,14 @@ impl std::fmt::Debug for ResultView<'_> {
     }
 }
 
-/// Appends a text with what could be taken for markup escaped; quotes only in attributes.
-pub(super) fn escape(out: &mut String, text: &str, is_attribute: bool) {
+/// Text between tags.
+fn escape_text(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '"' if is_attribute => out.push_str("&#34;"),
-            '\'' if is_attribute => out.push_str("&#39;"),
             _ => out.push(c),
         }
     }
-}
-
-/// Appends ` name="value"`.
-pub(super) fn push_attribute(out: &mut String, name: &str, value: &str) {
-    // Writing to a string cannot fail.
-    let _ = write!(out, " {name}=\"");
-    escape(out, value, true);
-    out.push('"');
 }

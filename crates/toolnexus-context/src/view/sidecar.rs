@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use memchr::memchr2;
 use toolnexus_core::ToolSource;
 
-use super::renderer::push_attribute;
+use crate::citation::escape_attribute;
 use crate::settings::Policy;
 use crate::tables::same_page;
 use crate::{Evidence, Limits, Registry, SourceRef};
@@ -43,10 +43,7 @@ impl Registry {
         }
         view.push('\n');
         for (handle, url) in rows {
-            view.push_str("<source");
-            push_attribute(view, "id", &handle);
-            push_attribute(view, "url", &url);
-            view.push_str("/>\n");
+            view.push_str(&format!("<source id=\"{handle}\" url=\"{}\"/>\n", escape_attribute(&url)));
         }
         view.push_str("</external_source_candidates>");
     }

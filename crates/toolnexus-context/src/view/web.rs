@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use super::labelled::is_web_url;
 use super::{Renderer, ResultView, Tag};
+use crate::tables::is_web_page;
 use crate::{Evidence, SourceRef};
 
 /// `web_search_results`.
@@ -90,7 +90,7 @@ impl<'c> Page<'c> {
     fn of(row: Fields<'c>, view: &ResultView<'_>) -> Option<Self> {
         let url = row.text(&["url"]);
         let kind = view.registry().settings().roles.url?;
-        if !is_web_url(url.trim()) {
+        if !is_web_page(&url) {
             return None;
         }
         let status = row.text(&["status"]);
