@@ -57,4 +57,4 @@ pub use leaks::{IdentifierLeak, summarize_leaks};
 pub use policy::{KeySpace, RoutingKey, ToolPolicy};
 pub use registry::{Evidence, Registry, SourceRef};
 pub use session::ContextOptions;
-pub use view::{RenderedRows, Renderer};
+pub use view::{Renderer, ResultView, Tag};
