@@ -3,13 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
-use regex::Regex;
-
 use crate::citation::CitationFormat;
-use crate::{
-    ContextError, KeySpace, Limits, PrivateSpace, RegistryConfig, Renderer, ResourcePattern, TextForm,
-    ToolPolicy,
-};
+use crate::resource_search::ResourceSearch;
+use crate::{ContextError, KeySpace, Limits, PrivateSpace, RegistryConfig, Renderer, TextForm, ToolPolicy};
 
 /// A kind of source, by its place in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,13 +29,6 @@ pub(crate) struct Kind {
 pub(crate) struct Space {
     pub(crate) definition: PrivateSpace,
     pub(crate) is_routing: bool,
-}
-
-/// A pattern of stored resources.
-pub(crate) struct Resource {
-    pub(crate) regex: Regex,
-    /// The default pattern, whose matches end where its characters do.
-    pub(crate) is_default: bool,
 }
 
 /// What a key holds, for one tool or in general.
@@ -87,7 +76,7 @@ pub(crate) struct Settings {
     pub(crate) max_tag_len: usize,
     pub(crate) limits: Limits,
     pub(crate) roles: Roles,
-    pub(crate) resources: Vec<Resource>,
+    pub(crate) resources: ResourceSearch,
     pub(crate) key_spaces: HashMap<String, KeyKinds>,
     pub(crate) renderers: HashMap<String, Arc<dyn Renderer>>,
     kinds: Vec<Kind>,
@@ -155,7 +144,7 @@ impl Settings {
             max_tag_len: 2048,
             limits: Limits::default(),
             roles: Roles::default(),
-            resources: Vec::new(),
+            resources: ResourceSearch::default(),
             key_spaces: HashMap::new(),
             renderers: HashMap::new(),
             kinds: Vec::new(),
@@ -210,7 +199,7 @@ impl Settings {
         };
         settings.set_citations(&config.kinds, config.citation_formats)?;
         settings.set_spaces(config.private_spaces, config.routing_spaces)?;
-        settings.resources = config.resource_patterns.iter().map(resource).collect::<Result<_, _>>()?;
+        settings.resources = ResourceSearch::new(&config.resource_patterns)?;
         for (key, space) in &config.key_spaces {
             let kinds = settings.key_kinds(space, || format!("key_spaces.{key}"))?;
             settings.key_spaces.insert(key.to_lowercase(), kinds);
@@ -394,23 +383,4 @@ fn check_kind_name(name: &str, scheme: &str) -> Result<(), ContextError> {
         return Ok(());
     };
     Err(ContextError::ReservedKind { name: name.to_owned(), reason })
-}
-
-fn resource(pattern: &ResourcePattern) -> Result<Resource, ContextError> {
-    let text = match pattern {
-        ResourcePattern::Default => "resource://[0-9A-Za-z_-]{22}",
-        ResourcePattern::LegacyStorage => {
-            r#"(?:storage://[0-9A-Za-z_-]+/)?(?:local|minio|cos|tos|s3|oss|ks3|obs)://[^\s)\]>"']+"#
-        }
-        ResourcePattern::SummarySlug => {
-            "summary/[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
-        }
-        ResourcePattern::Regex(text) => text,
-    };
-    let regex = Regex::new(text)
-        .map_err(|error| ContextError::Pattern { pattern: text.to_owned(), reason: error.to_string() })?;
-    if regex.is_match("") {
-        return Err(ContextError::EmptyPattern(text.to_owned()));
-    }
-    Ok(Resource { regex, is_default: *pattern == ResourcePattern::Default })
 }

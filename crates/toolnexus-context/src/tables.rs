@@ -25,7 +25,8 @@ impl Numbered {
     pub(crate) fn new(prefix: impl Into<String>, width: usize, start: usize) -> Self {
         Numbered {
             prefix: prefix.into(),
-            width,
+            // Formatting pads no further.
+            width: width.min(usize::from(u16::MAX)),
             start,
             values: Vec::new(),
             places: HashMap::new(),
@@ -41,6 +42,11 @@ impl Numbered {
         &self.prefix
     }
 
+    /// To how many digits numbers are padded.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     pub(crate) fn known(&self) -> &KnownValues<usize> {
         &self.known
     }
@@ -50,7 +56,7 @@ impl Numbered {
         format!("{}{:0width$}", self.prefix, self.start.saturating_add(place), width = self.width)
     }
 
-    /// The place of a value, new or old; `None` for an empty one.
+    /// The place of a value, new or old; `None` for an empty one, and when there is no further number.
     pub(crate) fn register(&mut self, value: &str) -> Option<usize> {
         if value.is_empty() {
             return None;
@@ -59,6 +65,7 @@ impl Numbered {
             return Some(*place);
         }
         let (place, value) = (self.values.len(), Arc::<str>::from(value));
+        self.start.checked_add(place)?;
         self.known.insert(&value, place);
         self.values.push(Arc::clone(&value));
         self.places.insert(value, place);

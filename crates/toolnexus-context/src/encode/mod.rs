@@ -1,13 +1,18 @@
 //! From everybody else to the model: identities become handles, on copies.
 //!
-//! * `text`: resources, durable URIs, public citations and known values in a text.
+//! * `resources`: stored resources in a text, before anything else.
+//! * `text`: durable URIs and known values in a text.
+//! * `encoded`: what in a text is a handle or a durable URI already.
+//! * `citations`: public citations in a text.
 //! * `arguments`: replayed arguments, the inverse of decoding.
 //! * `messages`: a transcript in any style, in the order that makes numbering deterministic.
 //! * `routing`: tool definitions, directories and text that name places to route to.
 
 mod arguments;
 mod citations;
+mod encoded;
 mod messages;
+mod resources;
 mod routing;
 mod text;
 
