@@ -40,6 +40,7 @@ mod leaks;
 mod policy;
 mod prompt;
 mod registry;
+mod resource_search;
 mod session;
 mod settings;
 mod syntax;
