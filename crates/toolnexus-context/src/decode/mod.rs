@@ -8,4 +8,5 @@ mod call;
 mod scan;
 
 pub use call::{ArgumentResolution, ModelReply, ModelToolCall};
+pub(crate) use scan::Named;
 pub use scan::StreamDecoder;

@@ -1,5 +1,7 @@
 //! What the model sees of a tool's result. The result itself stays durable.
 
+mod images;
+
 use serde_json::{Map, Value};
 use toolnexus_core::{Tool, ToolResult, ToolSource};
 
@@ -55,18 +57,5 @@ impl Registry {
     pub(crate) fn replayed_result_view(&self, tool: Option<&str>, output: &str) -> String {
         let _ = tool;
         output.to_owned()
-    }
-
-    /// A note that names the sources of images beside a message. Registers nothing. `offset` is how many
-    /// images of the user's come before.
-    pub fn image_sources_note(&self, ids: &[String], offset: usize) -> String {
-        let _ = (ids, offset);
-        String::new()
-    }
-
-    /// The note for the images that a result carries.
-    pub fn tool_image_sources_note(&self, result: &ToolResult) -> String {
-        let _ = result;
-        String::new()
     }
 }
