@@ -11,7 +11,7 @@ use crate::json_text::{Place, Step, is_object, literal_of, members, rewrite_stri
 use crate::settings::{KeyKinds, Policy, Settings, SpaceId};
 
 /// The tool of the client's tool tiers that calls another tool; it is transparent.
-const CALL_TOOL: &str = "call_tool";
+pub(crate) const CALL_TOOL: &str = "call_tool";
 
 /// The member of `call_tool`, and of a bridge's call tool, that has the arguments of the real tool.
 pub(crate) const INNER_ARGUMENTS: &str = "arguments";

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::encode::SignedBlocks;
 use crate::settings::{KeyKinds, KindId, Settings, SpaceId};
 use crate::syntax::is_resource_handle;
 use crate::tables::{Numbered, SourcePlace, Tables, is_web_page, source_handle};
@@ -63,6 +64,7 @@ pub(crate) struct Inner {
     tables: Mutex<Tables>,
     /// The tools of MCP servers, by name.
     mcp_tools: Mutex<HashSet<String>>,
+    pub(crate) signed: Mutex<SignedBlocks>,
 }
 
 impl Registry {
@@ -81,7 +83,14 @@ impl Registry {
 
     pub(crate) fn of(settings: Arc<Settings>) -> Self {
         let tables = Mutex::new(Tables::new(&settings));
-        Registry { inner: Arc::new(Inner { settings, tables, mcp_tools: Mutex::default() }) }
+        Registry {
+            inner: Arc::new(Inner {
+                settings,
+                tables,
+                mcp_tools: Mutex::default(),
+                signed: Mutex::default(),
+            }),
+        }
     }
 
     pub(crate) fn settings(&self) -> &Settings {

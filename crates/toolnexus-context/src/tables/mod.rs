@@ -147,6 +147,13 @@ impl Tables {
         self.spaces.get_mut(id.0)
     }
 
+    /// How much is known: a number that grows with every entry.
+    pub(crate) fn size(&self) -> usize {
+        let sources = self.sources.iter().map(|table| table.entries.len());
+        let spaces = self.spaces.iter().map(Numbered::len);
+        sources.chain(spaces).sum::<usize>() + self.resources.len()
+    }
+
     pub(crate) fn resources(&self) -> &Numbered {
         &self.resources
     }
