@@ -26,6 +26,7 @@
 //! Each space of handles counts for itself, numbers are never reused, and nothing that was inserted is
 //! ever scanned again.
 
+mod argument_roles;
 mod audit;
 mod citation;
 mod config;
@@ -39,6 +40,7 @@ mod leaks;
 mod policy;
 mod prompt;
 mod registry;
+mod resource_search;
 mod session;
 mod settings;
 mod syntax;

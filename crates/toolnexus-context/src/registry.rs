@@ -208,28 +208,29 @@ impl Registry {
         Some(source_handle(settings, at))
     }
 
-    /// Registers the value of a key that holds ids, as the first of its kinds that knows it, else as the
-    /// first. Of a reference only what stands before the `|` is the id, and only pages of the web become
-    /// URLs.
+    /// Registers the value of a key that holds ids. Of a reference only what stands before the `|` is the
+    /// id. Of several kinds it is the one that knows the id; else that of URLs for a page of the web,
+    /// which nothing else can be; else the first.
     pub(crate) fn register_keyed(&self, key: &KeyKinds, value: &str, evidence: Evidence) -> Option<String> {
-        let settings = self.settings();
-        let id = if key.is_reference { value.split('|').next()? } else { value };
-        let kind = {
-            let tables = self.tables();
-            let knows = |kind: &&KindId| match settings.named(&tables, **kind, id) {
-                Some(Named::Known(_)) => true,
-                Some(Named::Id(id)) => tables.source_place(settings, **kind, &id).is_some(),
-                None => false,
-            };
-            // A URI and a handle say themselves which kind they are of.
-            let accepts = |kind: &&KindId| settings.named(&tables, **kind, id).is_some();
-            *key.kinds.iter().find(knows).or_else(|| key.kinds.iter().find(accepts))?
-        };
-        let is_url = settings.kind(kind)?.text_form == TextForm::Value;
-        if is_url && settings.whole_handle(id).is_none() && !is_web_page(id) {
-            return None;
-        }
+        let id = if key.is_reference { value.split('|').next()? } else { value }.trim();
+        let kind = self.kind_of(key, id)?;
         self.register_as(kind, &SourceRef::new(id), evidence)
+    }
+
+    /// The kind of an id, of those that its key accepts.
+    fn kind_of(&self, key: &KeyKinds, id: &str) -> Option<KindId> {
+        let settings = self.settings();
+        let handle = settings.whole_handle(id).map(|handle| handle.kind);
+        if let Some(said) = handle.or_else(|| settings.whole_uri(id).map(|(kind, _)| kind)) {
+            return key.kinds.contains(&said).then_some(said);
+        }
+        let holds_urls =
+            |kind: &KindId| settings.kind(*kind).is_some_and(|kind| kind.text_form == TextForm::Value);
+        let is_page = is_web_page(id);
+        let mut fitting = key.kinds.iter().copied().filter(|kind| is_page || !holds_urls(kind));
+        let tables = self.tables();
+        let known = fitting.clone().find(|kind| tables.source_place(settings, *kind, id).is_some());
+        known.or_else(|| fitting.clone().find(|kind| is_page && holds_urls(kind))).or_else(|| fitting.next())
     }
 
     /// Registers an id of a private or routing space, under the same guard.
@@ -287,10 +288,6 @@ impl Settings {
     }
 }
 
-/// Whether the whole text has the shape of a handle of a space.
-pub(crate) fn is_shaped(space: &Numbered, text: &str) -> bool {
-    space.is_shaped(text)
-}
 
 /// Shows sizes: what a registry holds is nobody's to log.
 impl std::fmt::Debug for Registry {

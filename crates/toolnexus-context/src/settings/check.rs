@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use regex::Regex;
-
-use super::{Kind, KindId, Resource, Roles, Settings, Space};
+use super::{Kind, KindId, Roles, Settings, Space};
 use crate::citation::CitationFormat;
-use crate::{ContextError, Limits, PrivateSpace, RegistryConfig, ResourcePattern, SourceKind};
+use crate::resource_search::ResourceSearch;
+use crate::{ContextError, Limits, PrivateSpace, RegistryConfig, SourceKind};
 
 /// Schemes of ordinary links, which no kind of source may take.
 const LINK_SCHEMES: [&str; 5] = ["http", "https", "file", "data", "mailto"];
@@ -26,7 +25,7 @@ impl Settings {
             max_tag_len: 0,
             limits: Limits::default(),
             roles: Roles::default(),
-            resources: Vec::new(),
+            resources: ResourceSearch::default(),
             key_spaces: HashMap::new(),
             renderers: HashMap::new(),
             kinds: Vec::new(),
@@ -56,7 +55,7 @@ impl Settings {
         settings.roles = settings.roles_of(&config.roles)?;
         settings.set_citations(&config.kinds, config.citation_formats)?;
         settings.set_spaces(config.private_spaces, config.routing_spaces)?;
-        settings.resources = config.resource_patterns.iter().map(resource).collect::<Result<_, _>>()?;
+        settings.resources = ResourceSearch::new(&config.resource_patterns)?;
         for (key, space) in &config.key_spaces {
             let kinds = settings.key_kinds(space, || format!("key_spaces.{key}"))?;
             settings.key_spaces.insert(key.to_lowercase(), kinds);
@@ -191,25 +190,4 @@ fn check_kind_name(name: &str, scheme: &str) -> Result<(), ContextError> {
         return Ok(());
     };
     Err(ContextError::ReservedKind { name: name.to_owned(), reason })
-}
-
-fn resource(pattern: &ResourcePattern) -> Result<Resource, ContextError> {
-    let text = match pattern {
-        ResourcePattern::Default => "resource://[0-9A-Za-z_-]{22}",
-        ResourcePattern::LegacyStorage => {
-            r#"(?:storage://[0-9A-Za-z_-]+/)?(?:local|minio|cos|tos|s3|oss|ks3|obs)://[^\s)\]>"']+"#
-        }
-        ResourcePattern::SummarySlug => {
-            "summary/[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
-        }
-        ResourcePattern::Regex(text) => text,
-    };
-    let refused = |reason: String| ContextError::Pattern { pattern: text.to_owned(), reason };
-    let regex = Regex::new(text).map_err(|error| refused(error.to_string()))?;
-    // Not a trial on "": `\b` is empty only between other characters.
-    let syntax = regex_syntax::parse(text).map_err(|error| refused(error.to_string()))?;
-    if syntax.properties().minimum_len() == Some(0) {
-        return Err(ContextError::EmptyPattern(text.to_owned()));
-    }
-    Ok(Resource { regex, is_default: *pattern == ResourcePattern::Default })
 }

@@ -9,11 +9,10 @@ mod policies;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use regex::Regex;
-
 pub(crate) use policies::{KeyKinds, Policy};
 
 use crate::citation::CitationFormat;
+use crate::resource_search::ResourceSearch;
 use crate::{Limits, PrivateSpace, RegistryConfig, Renderer, TextForm};
 
 /// A kind of source, by its place in the settings.
@@ -41,13 +40,6 @@ pub(crate) struct Space {
     pub(crate) is_routing: bool,
 }
 
-/// A pattern of stored resources.
-pub(crate) struct Resource {
-    pub(crate) regex: Regex,
-    /// The default pattern, whose matches end where its characters do.
-    pub(crate) is_default: bool,
-}
-
 /// The kinds that play the parts of [`KindRoles`](crate::KindRoles).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Roles {
@@ -66,7 +58,7 @@ pub(crate) struct Settings {
     pub(crate) max_tag_len: usize,
     pub(crate) limits: Limits,
     pub(crate) roles: Roles,
-    pub(crate) resources: Vec<Resource>,
+    pub(crate) resources: ResourceSearch,
     /// What keys hold in general, by lower-case key.
     pub(crate) key_spaces: HashMap<String, KeyKinds>,
     pub(crate) renderers: HashMap<String, Arc<dyn Renderer>>,
@@ -111,6 +103,14 @@ impl Settings {
     /// The keys that route, of all tools, and their spaces.
     pub(crate) fn routing_keys(&self) -> &BTreeMap<String, SpaceId> {
         &self.routing_keys
+    }
+
+    /// The keys that route calls of directory tools, and their spaces. Text names places by these.
+    pub(crate) fn directory_keys(&self) -> impl Iterator<Item = (&str, SpaceId)> {
+        let directories = self.policies.values().filter(|policy| policy.directory);
+        directories
+            .filter_map(|policy| policy.routing_key.as_ref())
+            .map(|(key, space)| (key.as_str(), *space))
     }
 
     /// The settings of a new registry with the default configuration.

@@ -22,7 +22,8 @@ impl Numbered {
     pub(crate) fn new(prefix: impl Into<String>, width: usize, start: usize) -> Self {
         Numbered {
             prefix: prefix.into(),
-            width,
+            // Formatting pads no further.
+            width: width.min(usize::from(u16::MAX)),
             start,
             values: Vec::new(),
             places: HashMap::new(),
@@ -36,6 +37,11 @@ impl Numbered {
 
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// To how many digits numbers are padded.
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
     pub(crate) fn known(&self) -> &KnownValues<usize> {

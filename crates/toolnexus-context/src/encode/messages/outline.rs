@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::CallNames;
 use super::raw_json::Piece;
+use crate::argument_roles::CALL_TOOL;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,7 +310,8 @@ impl<'j> Reader<'j, '_> {
     fn function(&mut self, id: String, function: Piece<'j>, keys: &[&str]) {
         let members = Members::of(function);
         let tool = members.owned("name");
-        self.names.note(id, &tool);
+        let real = members.get(keys).filter(|_| tool == CALL_TOOL).and_then(called_tool);
+        self.names.note(id, real.as_deref().unwrap_or(&tool));
         for arguments in keys.iter().flat_map(|key| members.all(key)) {
             let content = Content::Arguments { tool: tool.clone() };
             match arguments.string() {
@@ -325,7 +327,13 @@ impl<'j> Reader<'j, '_> {
     /// A result's tool is named beside it, or by the call.
     fn result(&self, name: Option<Cow<'_, str>>, call_id: String) -> Content {
         let named = name.filter(|name| !name.is_empty()).map(Cow::into_owned);
-        Content::Result { tool: named.or_else(|| self.names.name_of(&call_id)), call_id }
+        let tool = match named {
+            // The result of the tool that was called through it.
+            Some(named) if named == CALL_TOOL => self.names.name_of(&call_id).or(Some(named)),
+            Some(named) => Some(named),
+            None => self.names.name_of(&call_id),
+        };
+        Content::Result { tool, call_id }
     }
 
     fn member_strings(&mut self, members: &Members<'j>, name: &str, content: &Content) {
@@ -343,5 +351,14 @@ impl<'j> Reader<'j, '_> {
             let span = piece.span();
             self.outline.fields.push(Field { content, span, is_string, text, is_changed: false });
         }
+    }
+}
+
+/// The tool that a call of `call_tool` calls, by its arguments.
+fn called_tool(arguments: Piece<'_>) -> Option<String> {
+    let name = |arguments: Piece<'_>| Members::of(arguments).string("name").map(Cow::into_owned);
+    match arguments.string() {
+        Some(text) => name(Piece::document(&text)),
+        None => name(arguments),
     }
 }
