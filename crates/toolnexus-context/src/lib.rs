@@ -26,6 +26,7 @@
 //! Each space of handles counts for itself, numbers are never reused, and nothing that was inserted is
 //! ever scanned again.
 
+mod argument_roles;
 mod audit;
 mod citation;
 mod config;
@@ -39,6 +40,7 @@ mod leaks;
 mod policy;
 mod prompt;
 mod registry;
+mod resource_search;
 mod session;
 mod settings;
 mod syntax;
@@ -56,4 +58,4 @@ pub use leaks::{IdentifierLeak, summarize_leaks};
 pub use policy::{KeySpace, RoutingKey, ToolPolicy};
 pub use registry::{Evidence, Registry, SourceRef};
 pub use session::ContextOptions;
-pub use view::{RenderedRows, Renderer};
+pub use view::{Renderer, ResultView, Tag};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
-use toolnexus_core::{Style, ToolResult, ToolSource};
+use toolnexus_core::{Snapshot, Style, ToolResult, ToolSource};
 
 use crate::Transcript;
 use crate::run::{ModelAnswer, ModelCall};
@@ -23,6 +23,12 @@ pub trait ModelBoundary: Send + Sync {
 
 /// The boundary of one execution. Its methods are called one at a time, in the order of the run.
 pub trait BoundarySession: Send {
+    /// Takes note of the tools there are, and of where each comes from. Called before the tools array is
+    /// encoded, whenever that is.
+    fn note_tools(&mut self, tools: &Snapshot) {
+        let _ = tools;
+    }
+
     /// The tools array as the model shall see it. Called whenever the array changes.
     fn encode_tools(&mut self, tools: Vec<Value>) -> Vec<Value>;
 
@@ -42,7 +48,8 @@ pub trait BoundarySession: Send {
     /// What was held back, at the end of a streamed turn.
     fn flush_text(&mut self) -> String;
 
-    /// Takes note of a call's final result, and of where its tool came from.
+    /// Takes note of a call's final result, and of where its tool came from. The call has the arguments
+    /// that its tool ran with. Calls of one turn come in the order in which they end.
     fn note_result(&mut self, call: &ModelCall, source: Option<ToolSource>, result: &Arc<ToolResult>);
 }
 
@@ -70,7 +77,7 @@ impl Boundary {
 
     /// The serialised tools array, encoded once as long as it stays the same; `None` when nothing is left
     /// of it.
-    pub(crate) fn encode_tools(&self, tools: &Bytes) -> Option<Bytes> {
+    pub(crate) fn encode_tools(&self, tools: &Bytes, snapshot: &Snapshot) -> Option<Bytes> {
         let open = &mut *self.open();
         if let Some((plain, encoded)) = &open.tools
             && plain == tools
@@ -79,6 +86,7 @@ impl Boundary {
         }
         // The array is the client's own JSON.
         let list: Vec<Value> = serde_json::from_slice(tools).unwrap_or_default();
+        open.session.note_tools(snapshot);
         let list = open.session.encode_tools(list);
         let encoded = (!list.is_empty()).then(|| Bytes::from(Value::Array(list).to_string()));
         open.tools = Some((tools.clone(), encoded.clone()));

@@ -169,8 +169,8 @@ async fn everything_has_its_place_in_the_order() {
             log.all(),
             [
                 "before_llm",
-                "encode_messages",
                 "encode_tools",
+                "encode_messages",
                 "body_transform",
                 "send",
                 "decode",
@@ -310,7 +310,7 @@ async fn a_translation_passes_the_boundary() {
             watch.after_llm.all()[0].response
         ]);
         assert!(is_plain(&seen.to_string()), "{seen}");
-        assert_eq!(log.all(), ["encode_messages", "encode_tools", "decode"]);
+        assert_eq!(log.all(), ["encode_tools", "encode_messages", "decode"]);
     }
 }
 

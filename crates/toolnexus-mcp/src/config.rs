@@ -2,6 +2,7 @@
 
 mod document;
 mod headers;
+mod repeated;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -44,6 +45,15 @@ pub enum McpConfigError {
         what: &'static str,
         /// Line and column, counted from 1, when there is a text.
         place: Option<(usize, usize)>,
+    },
+    /// The section `builtins` is given twice, or something in it. The last one would win, which may be
+    /// the one that takes a restriction back.
+    #[error("mcp config{}: the key {key} is given twice; remove one of them", of_file(path))]
+    RepeatedKey {
+        /// The file, when the text came from one.
+        path: Option<PathBuf>,
+        /// The key's path, for example `builtins.tools`.
+        key: String,
     },
 }
 

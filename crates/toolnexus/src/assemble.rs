@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use toolnexus_core::{SourceHandle, Tool, ToolSource, Toolkit, ToolkitParts};
 use toolnexus_mcp::{
-    LoadMcpOptions, McpConfig, McpContext, McpSource, load_mcp_with_context, parse_mcp_config,
+    LoadMcpOptions, McpConfig, McpConfigError, McpContext, McpSource, load_mcp_with_context, parse_mcp_config,
 };
 use toolnexus_serve::ServeSections;
 use toolnexus_skills::{LoadSkillsOptions, SkillDef, SkillSource, fold_disabled, load_skills_with};
@@ -32,7 +32,8 @@ use crate::{Error, ToolkitOptions};
 ///
 /// # Errors
 /// [`Error::Cancelled`] when the options' token fires, [`Error::Builtins`] for a configuration of the
-/// built-in tools that cannot be carried out, and [`Error::RelayCollision`] for a relay tool with the
+/// built-in tools that cannot be carried out, [`Error::AmbiguousBuiltins`] for one that is given twice, and
+/// [`Error::RelayCollision`] for a relay tool with the
 /// name of a built-in one.
 pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     let cancel = options.cancel.clone().unwrap_or_default();
@@ -41,9 +42,17 @@ pub async fn create_toolkit(options: ToolkitOptions) -> Result<Toolkit, Error> {
     }
     check_relay_names(&options.extra_tools)?;
     let mut errors = BTreeMap::new();
-    let config = options.mcp_config.as_ref().and_then(|input| {
-        parse_mcp_config(input).map_err(|error| note(&mut errors, "<config>", &error.to_string())).ok()
-    });
+    let config = match options.mcp_config.as_ref().map(parse_mcp_config).transpose() {
+        Ok(config) => config,
+        // The option wins over the section, so nothing hangs on what the section means.
+        Err(error @ McpConfigError::RepeatedKey { .. }) if options.builtins.is_none() => {
+            return Err(Error::AmbiguousBuiltins(error));
+        }
+        Err(error) => {
+            note(&mut errors, "<config>", &error.to_string());
+            None
+        }
+    };
     // What restricts the built-in tools is settled before anything is started.
     let builtins = match (&options.builtins, &config) {
         (Some(given), _) => Some(given.clone()),

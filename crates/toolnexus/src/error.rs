@@ -1,5 +1,6 @@
 //! Why a toolkit could not be built.
 
+use toolnexus_mcp::McpConfigError;
 use toolnexus_tools::BuiltinsError;
 
 /// Why [`create_toolkit`](crate::create_toolkit) failed. A source that cannot be loaded is not
@@ -25,4 +26,7 @@ pub enum Error {
     /// is not understood must not leave a tool armed.
     #[error(transparent)]
     Builtins(#[from] BuiltinsError),
+    /// The document says something about the built-in tools twice, so it is not known what is meant.
+    #[error(transparent)]
+    AmbiguousBuiltins(McpConfigError),
 }

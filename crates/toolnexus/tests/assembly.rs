@@ -215,6 +215,20 @@ async fn a_restriction_that_is_not_understood_is_an_error() {
     assert!(error.contains("builtins.tools.bash"), "{error}");
 }
 
+// CORE-57, BUILTIN-9: the later of two must not arm what the earlier took away; an option settles it
+#[tokio::test]
+async fn a_restriction_that_is_given_twice_is_an_error() {
+    let document = r#"{"builtins": {"tools": {"bash": false}, "tools": {}}}"#;
+    let mcp_config = Some(McpConfigInput::Json(document.into()));
+    let options = ToolkitOptions { mcp_config, ..Default::default() };
+    let error = create_toolkit(options.clone()).await.unwrap_err().to_string();
+    assert_eq!(error, "mcp config: the key builtins.tools is given twice; remove one of them");
+    let options = ToolkitOptions { builtins: Some(BuiltinsConfig::off()), ..options };
+    let toolkit = create_toolkit(options).await.unwrap();
+    assert_eq!(toolkit.get("bash").map(|_| ()), None);
+    assert_eq!(toolkit.errors()["<config>"], error);
+}
+
 // CORE-137, SUSPEND-38: a relay tool must not pose as a built-in one, on or off
 #[tokio::test]
 async fn a_relay_tool_cannot_have_the_name_of_a_built_in_tool() {

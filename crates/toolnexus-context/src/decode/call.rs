@@ -44,9 +44,13 @@ impl ModelToolCall {
         ModelToolCall { id: id.into(), name: name.into(), arguments: arguments.into(), ..Default::default() }
     }
 
-    /// Why the call must not be executed: the text that the model reads instead of a result.
+    /// Why the call must not be executed: the text that the model reads instead of a result. `None` for a
+    /// call that may be.
     pub fn rejection(&self) -> Option<String> {
-        None
+        let handles = self.unresolved_handles.join(", ");
+        (!handles.is_empty()).then(|| {
+            format!("unresolved model handles: {handles}. Use only handles shown in this conversation.")
+        })
     }
 }
 
@@ -66,6 +70,13 @@ pub struct ModelReply {
 impl Registry {
     /// Decodes a whole reply: content and reasoning each for itself, then the calls.
     pub fn decode_response(&self, reply: &mut ModelReply) {
-        let _ = reply;
+        reply.content = self.decode_output_text(&reply.content);
+        let reasoning = self.decode_output_text(&reply.reasoning);
+        if reasoning != reply.reasoning {
+            // The provider would refuse it for another text.
+            reply.reasoning_signature = None;
+            reply.reasoning = reasoning;
+        }
+        self.decode_tool_calls(&mut reply.tool_calls);
     }
 }

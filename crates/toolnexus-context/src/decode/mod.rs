@@ -7,6 +7,7 @@ mod arguments;
 mod call;
 mod scan;
 
+pub(crate) use arguments::DecodedArguments;
 pub use call::{ArgumentResolution, ModelReply, ModelToolCall};
 pub(crate) use scan::Named;
 pub use scan::StreamDecoder;

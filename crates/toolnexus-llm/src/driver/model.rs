@@ -122,8 +122,8 @@ impl Driver {
         }
         if let Some(boundary) = &self.boundary {
             answer = boundary.decode(answer);
-            if let (Some(payload), Some(message)) = (&mut payload, &answer.message) {
-                dialect.replace_message(payload, message);
+            if let Some(payload) = &mut payload {
+                dialect.replace_message(payload, answer.message.as_ref());
             }
         }
         if let Some(hook) = self.hooks().and_then(|hooks| hooks.after_llm.as_ref()) {
@@ -182,8 +182,10 @@ impl Driver {
         // A style that opens the transcript with the system text has it there.
         let is_apart = wire(run.style()).opening(run.system()).is_none();
         let system = if is_apart { run.system() } else { "" };
+        // The tools first: what their definitions name is known in the messages.
+        let encode = |tools| boundary.encode_tools(tools, &self.toolkit.snapshot());
+        let tools = offer.tools.as_ref().and_then(encode);
         let (system, messages) = boundary.encode_messages(system, run.messages());
-        let tools = offer.tools.as_ref().and_then(|tools| boundary.encode_tools(tools));
         Some(Encoded { system, messages, tools })
     }
 }

@@ -358,7 +358,9 @@ impl Underway<'_> {
         let event = run.event_of(index, result, new_request_id);
         if let RunEvent::ToolFinished { result, .. } = &event {
             if let Some(boundary) = &self.driver.boundary {
-                boundary.note_result(call, source, result);
+                let args = run.args_of(index).unwrap_or(&call.args);
+                let ran = ModelCall { args: Arc::clone(args), ..call.clone() };
+                boundary.note_result(&ran, source, result);
             }
             self.results.note(index, result);
         }

@@ -593,6 +593,11 @@ impl Run {
         self.open.get(index).map(|open| &open.call)
     }
 
+    /// The arguments that a call of the open turn runs with.
+    pub(crate) fn args_of(&self, index: usize) -> Option<&Args> {
+        self.open.get(index).map(|open| &open.args)
+    }
+
     /// The result of a call of the open turn that has ended.
     pub fn finished_call(&self, index: usize) -> Option<&ToolResult> {
         self.open.get(index)?.result().map(Arc::as_ref)

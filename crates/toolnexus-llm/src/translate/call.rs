@@ -144,8 +144,11 @@ impl Client {
         }
         let mut session = options.boundary.as_ref().map(|boundary| boundary.open(style));
         if let Some(session) = &mut session {
-            (draft.system, draft.messages) = session.encode_messages(&draft.system, &draft.messages);
+            if let Some(toolkit) = &request.toolkit {
+                session.note_tools(&toolkit.snapshot());
+            }
             draft.tools = session.encode_tools(draft.tools);
+            (draft.system, draft.messages) = session.encode_messages(&draft.system, &draft.messages);
         }
         let body = draft.body(style, &model);
         let body = match &options.prompt_cache {
@@ -169,9 +172,7 @@ impl Client {
         let usage = answer.usage;
         if let Some(session) = &mut session {
             answer = session.decode(answer);
-            if let Some(message) = &answer.message {
-                wire(style).replace_message(&mut raw, message);
-            }
+            wire(style).replace_message(&mut raw, answer.message.as_ref());
         }
         if let Some(hook) = hooks.and_then(|hooks| hooks.after_llm.as_ref()) {
             let event = AfterLlmEvent { response: raw.clone(), model: model.clone(), turn: 0 };

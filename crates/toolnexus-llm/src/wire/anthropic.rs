@@ -192,8 +192,8 @@ impl Wire for Anthropic {
         })
     }
 
-    fn replace_message(&self, answer: &mut Value, message: &Message) {
-        replace(answer, "/content", message.get("content"));
+    fn replace_message(&self, answer: &mut Value, message: Option<&Message>) {
+        replace(answer, "/content", message.and_then(|message| message.get("content")));
     }
 
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder> {

@@ -27,8 +27,8 @@ use super::body::Field;
 use super::lenient::{Count, Object, Text};
 use super::system::hoist_system;
 use super::{
-    Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
-    without_mark,
+    Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path,
+    leave_first, replace, without_mark,
 };
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
@@ -141,8 +141,12 @@ impl Wire for Gemini {
         Ok(ModelAnswer { message, text, calls, usage, finish_reason })
     }
 
-    fn replace_message(&self, answer: &mut Value, message: &Message) {
-        replace(answer, "/candidates/0/content", Some(message.value()));
+    fn replace_message(&self, answer: &mut Value, message: Option<&Message>) {
+        leave_first(answer, "candidates");
+        match message {
+            Some(message) => replace(answer, "/candidates/0/content", Some(message.value())),
+            None => replace(answer, "/candidates/0/content/parts", None),
+        }
     }
 
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder> {

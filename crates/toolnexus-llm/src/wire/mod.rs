@@ -117,8 +117,9 @@ pub(crate) trait Wire: Sync {
     /// Reads a whole answer. `turn` numbers calls that came without an id.
     fn decode(&self, body: &Bytes, turn: u32) -> Result<ModelAnswer, Unreadable>;
 
-    /// Puts another message in the place of the one that a decoded answer holds.
-    fn replace_message(&self, answer: &mut Value, message: &Message);
+    /// Puts another message in the place of the one that a decoded answer holds; `None` for an empty
+    /// one. Of several answers in one only that one is left: the others nobody decodes.
+    fn replace_message(&self, answer: &mut Value, message: Option<&Message>);
 
     /// A decoder for a streamed answer.
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder>;
@@ -162,8 +163,15 @@ fn usable(message: Message) -> Result<Message, ClientError> {
 
 /// Puts a value where a decoded answer has one.
 fn replace(answer: &mut Value, pointer: &str, with: Option<&Value>) {
-    if let (Some(place), Some(value)) = (answer.pointer_mut(pointer), with) {
-        place.clone_from(value);
+    if let Some(place) = answer.pointer_mut(pointer) {
+        *place = with.cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+    }
+}
+
+/// Leaves the first of the answers under a key.
+fn leave_first(answer: &mut Value, key: &str) {
+    if let Some(answers) = answer.get_mut(key).and_then(Value::as_array_mut) {
+        answers.truncate(1);
     }
 }
 

@@ -20,8 +20,8 @@ use super::body::Field;
 use super::lenient::{Count, Object, Text, part_text};
 use super::parts::{as_sent, attached_block, derived_block, encoded, entries_of};
 use super::{
-    Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path, replace,
-    without_mark,
+    Request, RequestBody, RequestParts, StreamDecoder, ToolAnswer, Unreadable, Wire, extend_path,
+    leave_first, replace, without_mark,
 };
 use crate::readable::readable_raw;
 use crate::run::{ModelAnswer, ModelCall};
@@ -173,8 +173,12 @@ impl Wire for OpenAi {
         })
     }
 
-    fn replace_message(&self, answer: &mut Value, message: &Message) {
-        replace(answer, "/choices/0/message", Some(message.value()));
+    fn replace_message(&self, answer: &mut Value, message: Option<&Message>) {
+        leave_first(answer, "choices");
+        match message {
+            Some(message) => replace(answer, "/choices/0/message", Some(message.value())),
+            None => replace(answer, "/choices/0/message/content", Some(&Value::from(""))),
+        }
     }
 
     fn stream(&self, turn: u32) -> Box<dyn StreamDecoder> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::repeated::repeated_key;
 use super::{McpConfig, McpConfigError, McpServerConfig};
 
 /// The keys that may hold the server map; the first present one is used, never a mixture.
@@ -80,6 +81,9 @@ pub(super) fn from_text(text: &str, path: Option<&Path>) -> Result<McpConfig, Mc
         line: error.line(),
         column: error.column(),
     })?;
+    if let Some(key) = repeated_key(text, "builtins") {
+        return Err(McpConfigError::RepeatedKey { path: path.map(Path::to_owned), key });
+    }
     from_value(&value).map_err(|error| match error {
         McpConfigError::NotAnObject { what, .. } => McpConfigError::NotAnObject {
             path: path.map(Path::to_owned),

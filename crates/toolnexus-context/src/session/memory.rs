@@ -1,0 +1,113 @@
+//! What the model has seen keeps its bytes: a message is encoded once in a run.
+//!
+//! An identity that becomes known later rewrites no earlier message, so a provider's prompt cache stays
+//! valid. From the first message that a hook changed, moved or removed, all is encoded anew.
+
+use toolnexus_core::Style;
+use toolnexus_llm::{Message, Transcript};
+
+use super::results::Results;
+use crate::encode::{CallNames, Surroundings};
+use crate::{IdentifierLeak, Registry};
+
+/// What was sent last.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// The durable system text of a style that sends it apart, and what became of it.
+    system: Option<(String, String)>,
+    /// The durable messages.
+    durable: Vec<Message>,
+    /// The calls in them.
+    names: CallNames,
+    /// What became of them; before them perhaps one of the boundary's own.
+    encoded: Transcript,
+    system_leak: Option<IdentifierLeak>,
+    /// Of `encoded`.
+    leaks: Vec<IdentifierLeak>,
+}
+
+impl Memory {
+    /// The system text as it is sent.
+    pub(super) fn system(&self) -> &str {
+        self.system.as_ref().map(|(_, encoded)| encoded.as_str()).unwrap_or_default()
+    }
+
+    /// The messages as they are sent.
+    pub(super) const fn messages(&self) -> &Transcript {
+        &self.encoded
+    }
+
+    /// The identifiers that are left in all of it. System text that is sent apart counts as a message
+    /// before the first.
+    pub(super) fn leaks(&self) -> Vec<IdentifierLeak> {
+        let before = usize::from(!self.system().is_empty());
+        let of_messages = self.leaks.iter().cloned().map(|mut leak| {
+            leak.message_index += before;
+            leak
+        });
+        self.system_leak.iter().cloned().chain(of_messages).collect()
+    }
+
+    /// Encodes what was not sent yet.
+    pub(super) fn encode(
+        &mut self,
+        registry: &Registry,
+        style: Style,
+        system: &str,
+        messages: &Transcript,
+        results: &Results,
+    ) {
+        if style != Style::OpenAI {
+            self.encode_system(registry, system);
+        }
+        let known = messages.messages().zip(&self.durable).take_while(|(now, then)| now == then).count();
+        self.forget_from(known);
+        if known == 0 {
+            self.names = CallNames::default();
+            results.begin_anew();
+        }
+        let new: Vec<Message> = messages.messages().skip(known).cloned().collect();
+        if new.is_empty() {
+            return;
+        }
+        let views = results.views(registry);
+        let surroundings = Surroundings { views: Some(&views), style: Some(style) };
+        let mut encoded = registry.encode_new_messages(&mut self.names, &new, &surroundings);
+        if known == 0 && style == Style::OpenAI {
+            registry.add_protocol_prompt(&mut encoded);
+        }
+        let at = self.encoded.len();
+        let leaks = registry.leaked_identifiers(&encoded).into_iter().map(|mut leak| {
+            leak.message_index += at;
+            leak
+        });
+        self.leaks.extend(leaks);
+        if at == 0 {
+            self.encoded = encoded.into();
+        } else {
+            self.encoded.extend(encoded);
+        }
+        self.durable.extend(new);
+    }
+
+    fn encode_system(&mut self, registry: &Registry, system: &str) {
+        if self.system.as_ref().is_some_and(|(durable, _)| durable == system) {
+            return;
+        }
+        let encoded = registry.encode_system(system);
+        self.system_leak = None;
+        self.system = Some((system.to_owned(), encoded));
+    }
+
+    /// Forgets what was sent from the message at `known` on.
+    fn forget_from(&mut self, known: usize) {
+        if known == self.durable.len() {
+            return;
+        }
+        let own = self.encoded.len() - self.durable.len();
+        let kept = if known == 0 { 0 } else { own + known };
+        self.durable.truncate(known);
+        self.encoded = self.encoded.messages().take(kept).cloned().collect();
+        self.leaks.retain(|leak| leak.message_index < kept);
+    }
+}
