@@ -5,7 +5,9 @@
 //! tool, arguments ── call_tool? ──► the real tool, its arguments ── policy, key ──► Role
 //! ```
 
-use crate::json_text::{Place, is_object, literal_of, members, rewrite_strings, spliced, unescaped};
+use std::borrow::Cow;
+
+use crate::json_text::{Place, Step, is_object, literal_of, members, rewrite_strings, spliced, unescaped};
 use crate::settings::{KeyKinds, Policy, Settings, SpaceId};
 
 /// The tool of the client's tool tiers that calls another tool; it is transparent.
@@ -40,58 +42,74 @@ pub(crate) enum Role<'s> {
 /// The new text of a string, or `None` to leave it.
 pub(crate) type Edit<'e> = dyn FnMut(Role<'_>, &str) -> Option<String> + 'e;
 
-/// Hands the arguments of the real tool, a JSON object, to `rewrite` with that tool's policy. Within
-/// `call_tool` the real tool is the one that is named, and `rewrite` gets all else of the envelope value
-/// by value without a policy. The new text, or `None` where nothing changed.
+/// Other text for the arguments of a tool with this policy, before its strings are looked at.
+pub(crate) type Prepare<'p> = dyn Fn(Option<&Policy>, &str) -> Option<String> + 'p;
+
+/// Offers every string of a call's arguments to `edit`, with its role for the real tool. The new text, or
+/// `None` where nothing changed; what is no JSON stays.
 pub(crate) fn rewrite_call(
     settings: &Settings,
     tool: &str,
     arguments: &str,
-    rewrite: &mut dyn FnMut(Option<&Policy>, &str) -> Option<String>,
+    prepare: &Prepare<'_>,
+    edit: &mut Edit<'_>,
 ) -> Option<String> {
     let policy = settings.policy(tool);
-    if tool != CALL_TOOL || policy.is_some() {
-        return if is_object(arguments) { rewrite(policy, arguments) } else { None };
+    if tool == CALL_TOOL && policy.is_none() && is_object(arguments) {
+        return rewrite_envelope(settings, arguments, prepare, edit);
     }
-    let members = members(arguments)?;
-    let value = |at: &std::ops::Range<usize>| arguments.get(at.clone()).unwrap_or_default();
+    rewrite_arguments(policy, arguments, prepare, edit)
+}
+
+/// The arguments of `call_tool`: the real tool is the one that they name. All beside its arguments is text
+/// of nobody's.
+fn rewrite_envelope(
+    settings: &Settings,
+    envelope: &str,
+    prepare: &Prepare<'_>,
+    edit: &mut Edit<'_>,
+) -> Option<String> {
+    let found = members(envelope)?;
     // Of repeated members the last counts, as for everybody who reads the object.
-    let named = members.iter().rev().find(|member| member.name == "name");
-    let named = named.and_then(|member| unescaped_string(value(&member.value)));
+    let named = found.iter().rev().find(|member| member.name == "name");
+    let named = named.and_then(|member| string_value(envelope.get(member.value.clone())?));
     let policy = named.and_then(|name| settings.policy(&name));
+
+    let beside = rewrite_strings(envelope, &mut |place, text| match place.path {
+        [Step::Member(name), ..] if name == INNER_ARGUMENTS => None,
+        _ => edit(if place.is_name { Role::Name } else { Role::Free }, text),
+    });
+    let beside = beside.ok()?;
+    let envelope = beside.as_deref().unwrap_or(envelope);
     let mut parts = Vec::new();
-    for member in &members {
-        let text = value(&member.value);
-        let edited = if member.name != INNER_ARGUMENTS {
-            rewrite(None, text)
-        } else if is_object(text) {
-            rewrite(policy, text)
-        } else {
-            // Some models write the inner arguments as the JSON of an object, in a string.
-            match unescaped_string(text).filter(|inner| self::members(inner).is_some()) {
-                Some(inner) => rewrite(policy, &inner).map(|edited| literal_of(&edited)),
-                None => rewrite(None, text),
-            }
+    for member in members(envelope)?.into_iter().filter(|member| member.name == INNER_ARGUMENTS) {
+        let json = envelope.get(member.value.clone()).unwrap_or_default();
+        // Some models write the inner arguments as the JSON of an object, in a string.
+        let edited = match string_value(json).filter(|inner| members(inner).is_some()) {
+            Some(inner) => rewrite_arguments(policy, &inner, prepare, edit).map(|edited| literal_of(&edited)),
+            None => rewrite_arguments(policy.filter(|_| is_object(json)), json, prepare, edit),
         };
-        parts.extend(edited.map(|edited| (member.value.clone(), edited)));
+        parts.extend(edited.map(|edited| (member.value, edited)));
     }
-    (!parts.is_empty()).then(|| spliced(arguments, &parts))
+    if parts.is_empty() { beside } else { Some(spliced(envelope, &parts)) }
+}
+
+fn rewrite_arguments(
+    policy: Option<&Policy>,
+    arguments: &str,
+    prepare: &Prepare<'_>,
+    edit: &mut Edit<'_>,
+) -> Option<String> {
+    let prepared = prepare(policy, arguments);
+    let text = prepared.as_deref().unwrap_or(arguments);
+    let roles = Roles::of(policy);
+    let edited = rewrite_strings(text, &mut |place, text| edit(roles.at(place), text));
+    edited.ok().flatten().or(prepared)
 }
 
 /// What a JSON value that is a string spells.
-pub(crate) fn unescaped_string(json: &str) -> Option<String> {
-    if json.starts_with('"') { unescaped(json).map(std::borrow::Cow::into_owned) } else { None }
-}
-
-/// Offers every string of the arguments of a tool with this policy to `edit`. The new text, or `None`
-/// where nothing changed; what is no JSON stays.
-pub(crate) fn rewrite_by_role(
-    policy: Option<&Policy>,
-    arguments: &str,
-    edit: &mut Edit<'_>,
-) -> Option<String> {
-    let roles = Roles::of(policy);
-    rewrite_strings(arguments, &mut |place, text| edit(roles.at(place), text)).ok().flatten()
+pub(crate) fn string_value(json: &str) -> Option<String> {
+    if json.starts_with('"') { unescaped(json).map(Cow::into_owned) } else { None }
 }
 
 /// The roles of one tool's keys.

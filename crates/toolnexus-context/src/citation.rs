@@ -89,6 +89,30 @@ impl CitationFormat {
         };
         CitationFormat::new("web", render, parse)
     }
+
+    /// `<KIND-source id="ID" title="TITLE" />`. The dash keeps it apart from the tags of HTML.
+    pub(crate) fn source(kind: &str) -> Self {
+        let name = format!("{kind}-source");
+        let opening = format!("<{name}");
+        let render = move |source: &CitedSource| {
+            let mut tag = opening.clone();
+            push_attribute(&mut tag, "id", &source.id);
+            push_attribute(&mut tag, "title", &source.title);
+            tag + " />"
+        };
+        let parse = |tag: &str| {
+            let mut source = CitedSource::default();
+            for (name, value) in Attributes::of(tag) {
+                match name.to_ascii_lowercase().as_str() {
+                    "id" => fill(&mut source.id, value),
+                    "title" => fill(&mut source.title, value),
+                    _ => {}
+                }
+            }
+            (!source.id.is_empty()).then_some(source)
+        };
+        CitationFormat::new(name, render, parse)
+    }
 }
 
 impl std::fmt::Debug for CitationFormat {

@@ -45,7 +45,8 @@ pub struct RegistryConfig {
     pub policies: BTreeMap<String, ToolPolicy>,
     /// The views of structured results by `display_type`, instead of or beside those of the crate.
     pub renderers: HashMap<String, Arc<dyn Renderer>>,
-    /// How a kind is cited in public text, by kind name, instead of `<kb …/>` and `<web …/>`.
+    /// How citable kinds are cited in public text, by kind name, instead of the forms that
+    /// [`SourceKind::citable`] gives.
     pub citation_formats: BTreeMap<String, CitationFormat>,
     /// The shortest value, in bytes, that is found inside text. Default 6.
     pub min_text_len: usize,
@@ -62,14 +63,17 @@ impl Default for RegistryConfig {
             uri_scheme: "toolnexus".into(),
             legacy_handles: true,
             kinds: vec![
-                SourceKind::new("chunk").legacy('c').citable(),
-                SourceKind::new("doc").legacy('d'),
-                SourceKind::new("kb").legacy('b'),
-                SourceKind::new("url").legacy('w').citable().text_form(TextForm::Value),
+                SourceKind::new("chunk").legacy('c').citable().meaning("a passage of a document"),
+                SourceKind::new("doc").legacy('d').meaning("a document"),
+                SourceKind::new("kb").legacy('b').meaning("a knowledge base"),
+                SourceKind::new("url").legacy('w').citable().text_form(TextForm::Value).meaning("a web page"),
             ],
             roles: KindRoles::default(),
-            private_spaces: vec![PrivateSpace::new("issue", "i")],
-            routing_spaces: vec![PrivateSpace::new("mcp_server", "ms"), PrivateSpace::new("mcp_tool", "mt")],
+            private_spaces: vec![PrivateSpace::new("issue", "i").meaning("an issue")],
+            routing_spaces: vec![
+                PrivateSpace::new("mcp_server", "ms").meaning("an MCP server"),
+                PrivateSpace::new("mcp_tool", "mt").meaning("a tool of an MCP server"),
+            ],
             resource_patterns: vec![ResourcePattern::Default],
             key_spaces: default_key_spaces(),
             policies: default_policies(),
@@ -179,12 +183,24 @@ pub struct SourceKind {
     pub citable: bool,
     /// What stands for it in public text.
     pub text_form: TextForm,
+    /// What the model is told that a handle stands for, such as `a web page`. Default: a source of that
+    /// name.
+    pub meaning: String,
 }
 
 impl SourceKind {
     /// A kind that cannot be cited and stands in text as a durable URI.
     pub fn new(name: impl Into<String>) -> Self {
-        SourceKind { name: name.into(), legacy: None, citable: false, text_form: TextForm::Uri }
+        let name = name.into();
+        let meaning = format!("a source of the kind {name}");
+        SourceKind { name, legacy: None, citable: false, text_form: TextForm::Uri, meaning }
+    }
+
+    /// The same kind, of which the model is told what it is.
+    #[must_use]
+    pub fn meaning(mut self, meaning: impl Into<String>) -> Self {
+        self.meaning = meaning.into();
+        self
     }
 
     /// The same kind with a bare old form.
@@ -194,8 +210,10 @@ impl SourceKind {
         self
     }
 
-    /// The same kind, citable. It then needs a [`CitationFormat`] unless it plays the part of chunks or
-    /// URLs.
+    /// The same kind, citable. Without a [`CitationFormat`] of its own, a source is cited as
+    /// `<kb doc="TITLE" chunk_id="ID" kb_id="KB" />` if the kind plays the part of chunks, as
+    /// `<web url="ID" title="TITLE" />` if it plays that of URLs, and else as
+    /// `<NAME-source id="ID" title="TITLE" />` with the name of the kind.
     #[must_use]
     pub fn citable(mut self) -> Self {
         self.citable = true;
@@ -256,12 +274,23 @@ pub struct PrivateSpace {
     pub width: usize,
     /// The first number. Default 1.
     pub start: usize,
+    /// What the model is told that a handle stands for, such as `an issue`. Default: an item of that name.
+    pub meaning: String,
 }
 
 impl PrivateSpace {
     /// A space whose numbers begin at 1 and are not padded.
     pub fn new(name: impl Into<String>, prefix: impl Into<String>) -> Self {
-        PrivateSpace { name: name.into(), prefix: prefix.into(), width: 0, start: 1 }
+        let name = name.into();
+        let meaning = format!("an item of the kind {name}");
+        PrivateSpace { name, prefix: prefix.into(), width: 0, start: 1, meaning }
+    }
+
+    /// The same space, of which the model is told what it is.
+    #[must_use]
+    pub fn meaning(mut self, meaning: impl Into<String>) -> Self {
+        self.meaning = meaning.into();
+        self
     }
 }
 

@@ -24,7 +24,7 @@ pub enum ContextError {
         reason: &'static str,
     },
     /// A kind's legacy letter is no ASCII letter.
-    #[error("the legacy letter {0:?} is no ASCII letter")]
+    #[error("the legacy letter {0:?} is no ASCII letter; choose one of a to z")]
     LegacyLetter(char),
     /// The prefix of a private or routing space is malformed.
     #[error("the prefix \"{0}\" is not of the form [A-Za-z][A-Za-z0-9_-]* without a digit at its end")]
@@ -50,12 +50,12 @@ pub enum ContextError {
         place: String,
         /// The name.
         name: String,
-        /// What it should have been: `kind`, `private space` or `routing space`.
+        /// What it should have been: `kind`, `citable kind`, `private space` or `routing space`.
         what: &'static str,
     },
     /// A tool decodes a key that no space is known for.
     #[error(
-        "the policy of \"{tool}\" has the id key \"{key}\", which is in neither key_spaces nor kinds_override"
+        "the policy of \"{tool}\" has the id key \"{key}\", which is in neither key_spaces nor kinds_override; add it to one"
     )]
     UnknownKey {
         /// The tool.
@@ -63,8 +63,20 @@ pub enum ContextError {
         /// The key.
         key: String,
     },
+    /// A tool's evidence key is not decoded.
+    #[error(
+        "the policy of \"{tool}\" has the evidence key \"{key}\", which is not among its id_keys; add it there"
+    )]
+    EvidenceKey {
+        /// The tool.
+        tool: String,
+        /// The key.
+        key: String,
+    },
     /// A structured-text key is an id key of the configuration.
-    #[error("the policy of \"{tool}\" has the text key \"{key}\", which key_spaces says is an id")]
+    #[error(
+        "the policy of \"{tool}\" has the text key \"{key}\", which key_spaces says is an id; use an id key, or remove it there"
+    )]
     TextKeyIsId {
         /// The tool.
         tool: String,
@@ -72,7 +84,9 @@ pub enum ContextError {
         key: String,
     },
     /// One key of a tool has two roles.
-    #[error("the policy of \"{tool}\" uses the key \"{key}\" both as {first} and as {second}")]
+    #[error(
+        "the policy of \"{tool}\" uses the key \"{key}\" both as {first} and as {second}; give it one role"
+    )]
     TwoRoles {
         /// The tool.
         tool: String,
@@ -82,6 +96,26 @@ pub enum ContextError {
         first: &'static str,
         /// The other.
         second: &'static str,
+    },
+    /// A routing key leads to one space in one policy and to another in this one.
+    #[error(
+        "the policy of \"{tool}\" routes by \"{key}\" in another space than an earlier policy does; use one space for one key"
+    )]
+    TwoRoutes {
+        /// The tool.
+        tool: String,
+        /// The key.
+        key: String,
+    },
+    /// The tag of a citation format is malformed, or the one by which models cite.
+    #[error(
+        "the citation format of \"{kind}\" has the tag name \"{tag}\"; it must be of the form [A-Za-z][A-Za-z0-9_-]* and not ref"
+    )]
+    TagName {
+        /// The kind.
+        kind: String,
+        /// The tag name.
+        tag: String,
     },
     /// A number that must not be zero is.
     #[error("{0} is 0; it must be at least 1")]

@@ -184,6 +184,26 @@ impl ToolPolicy {
     }
 }
 
+impl ToolPolicy {
+    /// The same policy with lower-case keys, also where fields were set directly.
+    pub(crate) fn lower_cased(self) -> Self {
+        fn named<V>(keys: BTreeMap<String, V>) -> BTreeMap<String, V> {
+            keys.into_iter().map(|(key, value)| (key.to_lowercase(), value)).collect()
+        }
+        ToolPolicy {
+            id_keys: lower_cased(self.id_keys).collect(),
+            text_keys: lower_cased(self.text_keys).collect(),
+            verbatim_keys: lower_cased(self.verbatim_keys).collect(),
+            private_decode: named(self.private_decode),
+            private_encode: named(self.private_encode),
+            routing_key: self.routing_key.map(|key| RoutingKey { key: key.key.to_lowercase(), ..key }),
+            evidence_keys: lower_cased(self.evidence_keys).collect(),
+            kinds_override: named(self.kinds_override),
+            ..self
+        }
+    }
+}
+
 fn lower_cased<K: AsRef<str>>(keys: impl IntoIterator<Item = K>) -> impl Iterator<Item = String> {
     keys.into_iter().map(|key| key.as_ref().to_lowercase())
 }

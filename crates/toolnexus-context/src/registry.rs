@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::encode::SignedBlocks;
-use crate::settings::{KindId, Settings, SpaceId};
-use crate::syntax::{is_digits, is_resource_handle};
-use crate::tables::{Numbered, Tables, source_handle};
-use crate::{ContextError, RegistryConfig};
+use crate::settings::{KeyKinds, KindId, Settings, SpaceId};
+use crate::syntax::is_resource_handle;
+use crate::tables::{Numbered, SourcePlace, Tables, is_web_page, source_handle};
+use crate::{ContextError, RegistryConfig, TextForm};
 
 /// Whether a source was retrieved in this execution, so that an answer may cite it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,8 +157,12 @@ impl Registry {
 
     /// The handle of a piece that is known, without registering one.
     pub fn chunk_handle(&self, id: &str) -> Option<String> {
-        let settings = self.settings();
-        let at = self.tables().source_place(settings, settings.roles.chunk?, id.trim())?;
+        let (settings, tables) = (self.settings(), self.tables());
+        let chunk = settings.roles.chunk?;
+        let at = match settings.named(&tables, chunk, id)? {
+            Named::Known(at) => at,
+            Named::Id(id) => tables.source_place(settings, chunk, &id)?,
+        };
         Some(source_handle(settings, at))
     }
 
@@ -185,29 +189,48 @@ impl Registry {
     /// handle where it is known, and nothing where it is not.
     pub(crate) fn register_as(&self, kind: KindId, source: &SourceRef, evidence: Evidence) -> Option<String> {
         let settings = self.settings();
-        let id = source.id.trim();
-        if id.is_empty() || is_resource_handle(id) {
-            return None;
-        }
         let mut tables = self.tables();
-        if let Some(handle) = settings.whole_handle(id) {
-            let (at, _) = tables.resolve(handle)?;
-            return (at.kind == kind).then(|| source_handle(settings, at));
-        }
-        let id = match settings.whole_uri(id) {
-            Some((of, id)) if of == kind => id,
-            Some(_) => return None,
-            None => id.to_owned(),
+        let id = match settings.named(&tables, kind, &source.id)? {
+            Named::Known(at) => return Some(source_handle(settings, at)),
+            Named::Id(id) => id,
         };
-        let trimmed = |text: &String| text.trim().to_owned();
         let source = SourceRef {
             id,
-            document_id: trimmed(&source.document_id),
-            knowledge_base_id: trimmed(&source.knowledge_base_id),
+            document_id: settings.related(&tables, settings.roles.document, &source.document_id),
+            knowledge_base_id: settings.related(
+                &tables,
+                settings.roles.knowledge_base,
+                &source.knowledge_base_id,
+            ),
             ..source.clone()
         };
         let at = tables.register_source(settings, kind, &source, evidence)?;
         Some(source_handle(settings, at))
+    }
+
+    /// Registers the value of a key that holds ids. Of a reference only what stands before the `|` is the
+    /// id. Of several kinds it is the one that knows the id; else that of URLs for a page of the web,
+    /// which nothing else can be; else the first.
+    pub(crate) fn register_keyed(&self, key: &KeyKinds, value: &str, evidence: Evidence) -> Option<String> {
+        let id = if key.is_reference { value.split('|').next()? } else { value }.trim();
+        let kind = self.kind_of(key, id)?;
+        self.register_as(kind, &SourceRef::new(id), evidence)
+    }
+
+    /// The kind of an id, of those that its key accepts.
+    fn kind_of(&self, key: &KeyKinds, id: &str) -> Option<KindId> {
+        let settings = self.settings();
+        let handle = settings.whole_handle(id).map(|handle| handle.kind);
+        if let Some(said) = handle.or_else(|| settings.whole_uri(id).map(|(kind, _)| kind)) {
+            return key.kinds.contains(&said).then_some(said);
+        }
+        let holds_urls =
+            |kind: &KindId| settings.kind(*kind).is_some_and(|kind| kind.text_form == TextForm::Value);
+        let is_page = is_web_page(id);
+        let mut fitting = key.kinds.iter().copied().filter(|kind| is_page || !holds_urls(kind));
+        let tables = self.tables();
+        let known = fitting.clone().find(|kind| tables.source_place(settings, *kind, id).is_some());
+        known.or_else(|| fitting.clone().find(|kind| is_page && holds_urls(kind))).or_else(|| fitting.next())
     }
 
     /// Registers an id of a private or routing space, under the same guard.
@@ -222,22 +245,65 @@ impl Registry {
         }
         let mut tables = self.tables();
         let table = tables.space_mut(space)?;
-        if is_shaped(table, id) {
+        if table.is_shaped(id) {
             return table.resolve(id).is_some().then(|| id.to_owned());
         }
         table.register(id).map(|place| table.handle_of(place))
     }
 }
 
-/// Whether the whole text is the prefix of a space and digits.
+/// What a text that names a source stands for.
+enum Named {
+    /// A handle of the kind that was issued.
+    Known(SourcePlace),
+    /// A durable id, known or not.
+    Id(String),
+}
+
+impl Settings {
+    /// What a text names as a source of this kind: a handle, a durable URI or a bare id.
+    fn named(&self, tables: &Tables, kind: KindId, text: &str) -> Option<Named> {
+        let text = text.trim();
+        if let Some(handle) = self.whole_handle(text) {
+            let (at, _) = tables.resolve(handle)?;
+            return (at.kind == kind).then_some(Named::Known(at));
+        }
+        let id = match self.whole_uri(text) {
+            Some((of, id)) => Some(id).filter(|_| of == kind)?,
+            None => text.to_owned(),
+        };
+        self.may_identify(&id).then_some(Named::Id(id))
+    }
+
+    /// The durable id of something that a source belongs to; empty for text that names nothing.
+    fn related(&self, tables: &Tables, kind: Option<KindId>, text: &str) -> String {
+        let Some(kind) = kind else { return text.trim().to_owned() };
+        match self.named(tables, kind, text) {
+            Some(Named::Known(at)) => {
+                tables.source(at).map(|source| source.id.to_string()).unwrap_or_default()
+            }
+            Some(Named::Id(id)) => id,
+            None => String::new(),
+        }
+    }
+}
+
+/// Whether the whole text has the shape of a handle of a space.
 pub(crate) fn is_shaped(space: &Numbered, text: &str) -> bool {
-    text.strip_prefix(space.prefix()).is_some_and(is_digits)
+    space.is_shaped(text)
 }
 
 /// Shows sizes: what a registry holds is nobody's to log.
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tables = self.tables();
-        f.debug_struct("Registry").field("resources", &tables.resources().len()).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Registry");
+        for (id, kind) in self.settings().kinds() {
+            shown.field(&kind.name, &tables.count(id));
+        }
+        for (id, space) in self.settings().spaces() {
+            shown.field(&space.definition.name, &tables.space(id).map_or(0, Numbered::len));
+        }
+        shown.field("resources", &tables.resources().len()).finish_non_exhaustive()
     }
 }

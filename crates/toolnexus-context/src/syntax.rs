@@ -98,3 +98,110 @@ impl Settings {
         Some(SourceHandle { kind, number: number(digits) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ends_handle, is_free_left, is_free_right, is_resource_handle};
+    use crate::RegistryConfig;
+    use crate::settings::Settings;
+
+    fn at_start(text: &str) -> Option<(String, Option<usize>, usize)> {
+        let settings = Settings::default_of(true);
+        let (handle, end) = settings.handle_at(text, 0)?;
+        Some((settings.kind(handle.kind).unwrap().name.clone(), handle.number, end))
+    }
+
+    fn whole(settings: &Settings, text: &str) -> Option<(String, Option<usize>)> {
+        let handle = settings.whole_handle(text)?;
+        Some((settings.kind(handle.kind).unwrap().name.clone(), handle.number))
+    }
+
+    // CTX-18: the kind in any case, and all digits
+    #[test]
+    fn a_handle_is_a_kind_and_digits() {
+        assert_eq!(at_start("doc://12x"), Some(("doc".into(), Some(12), 8)));
+        assert_eq!(at_start("ChUnK://3"), Some(("chunk".into(), Some(3), 9)));
+        for text in
+            ["doc://", "doc://x", "doc:/1", "docs://1", "page://1", "res://1", "doc://\u{0661}", "d", ""]
+        {
+            assert_eq!(at_start(text), None, "{text}");
+        }
+    }
+
+    // CTX-19: a leading zero and a number beyond all tables are handles that never resolve
+    #[test]
+    fn some_handles_never_resolve() {
+        for digits in ["007", "0", "99999999999999999999999999999999"] {
+            assert_eq!(at_start(&format!("doc://{digits}")), Some(("doc".into(), None, 6 + digits.len())));
+        }
+    }
+
+    // CTX-18: edges are ASCII
+    #[test]
+    fn edges_are_ascii() {
+        for (before, is_free) in [
+            ("", true),
+            (" ", true),
+            ("-", true),
+            ("\u{89c1}", true),
+            ("x", false),
+            ("_", false),
+            ("5", false),
+        ] {
+            assert_eq!(is_free_left(&format!("{before}doc://1"), before.len()), is_free, "{before:?}");
+        }
+        for (behind, ends) in [
+            ("", true),
+            (".", true),
+            (". 5", true),
+            (".x", true),
+            ("\u{3002}", true),
+            ("-", true),
+            (":", true),
+            ("x", false),
+            ("_", false),
+            (".0.0.1:4242/", false),
+        ] {
+            assert_eq!(ends_handle(&format!("doc://1{behind}"), 7), ends, "{behind:?}");
+        }
+        assert!(is_free_right("i1.5", 2) && !is_free_right("i1x", 2));
+    }
+
+    // CTX-20: the bare old form is a handle as a whole value alone, in any case, without a leading zero
+    #[test]
+    fn old_forms_are_whole_values() {
+        let settings = Settings::default_of(true);
+        for (text, kind, number) in [
+            ("c1", "chunk", 1),
+            ("D12", "doc", 12),
+            (" b3 ", "kb", 3),
+            ("w4", "url", 4),
+            (" DOC://5 ", "doc", 5),
+        ] {
+            assert_eq!(whole(&settings, text), Some((kind.to_owned(), Some(number))), "{text}");
+        }
+        for text in ["d0", "d01", "d", "x1", "d1 d2", "d1.", "e1", "doc://1 ", "\u{e9}1"] {
+            let found = whole(&settings, text);
+            assert_eq!(found.is_some(), text.trim() == "doc://1", "{text}");
+        }
+        assert_eq!(at_start("d1"), None);
+    }
+
+    // CTX-7: turned off, the bare old form is ordinary text
+    #[test]
+    fn old_forms_can_be_turned_off() {
+        let settings = Settings::new(RegistryConfig::default().legacy_handles(false)).unwrap();
+        assert_eq!(whole(&settings, "d1"), None);
+        assert!(settings.may_identify("d1"));
+        assert_eq!(whole(&settings, "doc://1"), Some(("doc".into(), Some(1))));
+    }
+
+    // CTX-17, CTX-25: a resource handle is lower-case with digits
+    #[test]
+    fn resource_handles_are_lower_case() {
+        assert!(is_resource_handle("res://0001") && is_resource_handle("res://7"));
+        for text in ["RES://0001", "res://", "res://1x", "res:/1", "xres://1"] {
+            assert!(!is_resource_handle(text), "{text}");
+        }
+    }
+}

@@ -174,7 +174,7 @@ fn what_is_not_a_handle_keeps_its_bytes() {
     resolved("anything", r#"{"x":"\u0072es:\/\/0001"}"#, &format!(r#"{{"x":"{R}"}}"#));
 }
 
-// CTX-43: what is no JSON object passes unchanged
+// CTX-43: what is no JSON passes unchanged
 #[test]
 fn malformed_arguments_pass_unchanged() {
     for arguments in [
@@ -183,8 +183,6 @@ fn malformed_arguments_pass_unchanged() {
         "{\"knowledge_id\":\"doc://9\"",
         "{\"a\":\"doc://1\"} x",
         "{'a':'doc://1'}",
-        "[\"doc://1\"]",
-        "\"doc://1\"",
         "null",
         "{\"a\":\"doc://1\",\"b\":\"\\ud800\"}",
         "\u{feff}{\"a\":\"doc://1\"}",
@@ -192,6 +190,16 @@ fn malformed_arguments_pass_unchanged() {
         for tool in ["read_source", "anything", "call_tool", "call_mcp_tool"] {
             unchanged(tool, arguments);
         }
+    }
+}
+
+// CTX-43, CTX-45: JSON that is no object is walked too, since no handle may be kept in it
+#[test]
+fn arguments_that_are_no_object_are_walked() {
+    for tool in ["read_source", "anything", "call_tool", "call_mcp_tool"] {
+        resolved(tool, r#"["doc://1"]"#, r#"["toolnexus://doc/doc-real"]"#);
+        resolved(tool, r#""doc://1""#, r#""toolnexus://doc/doc-real""#);
+        refused(tool, r#"["doc://9"]"#, &["doc://9"]);
     }
 }
 
@@ -537,6 +545,13 @@ fn call_tool_is_transparent() {
         &["doc://8", "kb://9"],
     );
     unchanged("call_tool", r#"{"name":"list_chunks","knowledge_id":"d9"}"#);
+    resolved(
+        "call_tool",
+        r#"{"name":"list_chunks","res://0001":["doc://1"],"arguments":{"knowledge_id":"d1"}}"#,
+        &format!(
+            r#"{{"name":"list_chunks","{R}":["toolnexus://doc/doc-real"],"arguments":{{"knowledge_id":"doc-real"}}}}"#
+        ),
+    );
     // The last of repeated members counts.
     resolved(
         "call_tool",

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use memchr::memmem;
 use serde_json::Value;
 
-use crate::argument_roles::{INNER_ARGUMENTS, Role, rewrite_by_role, rewrite_call, unescaped_string};
+use crate::argument_roles::{INNER_ARGUMENTS, Role, rewrite_call, string_value};
 use crate::json_text::{WHITESPACE, members, spliced};
 use crate::registry::is_shaped;
 use crate::settings::{KeyKinds, KindId, Policy, Settings, SpaceId};
@@ -54,16 +54,13 @@ impl Registry {
         }
     }
 
-    /// Decodes the arguments of one call. What is no JSON object passes as it is.
+    /// Decodes the arguments of one call. What is no JSON passes as it is.
     pub(crate) fn decode_arguments(&self, tool: &str, arguments: &str) -> DecodedArguments {
         let settings = self.settings();
         let tables = &*self.tables();
         let mut decoder = Decoder { settings, tables, unresolved: BTreeSet::new() };
-        let text = rewrite_call(settings, tool, arguments, &mut |policy, arguments| {
-            let object = policy.filter(|policy| is_bridge_call(policy)).and_then(|_| unwrapped(arguments));
-            let text = object.as_deref().unwrap_or(arguments);
-            rewrite_by_role(policy, text, &mut |role, text| decoder.string(role, text)).or(object)
-        });
+        let text =
+            rewrite_call(settings, tool, arguments, &unwrapped, &mut |role, text| decoder.string(role, text));
         let is_changed = text.as_ref().is_some_and(|text| !is_same_json(arguments, text));
         let resolution = match (is_changed, decoder.unresolved.is_empty()) {
             (false, true) => ArgumentResolution::Unchanged,
@@ -83,12 +80,13 @@ fn is_bridge_call(policy: &Policy) -> bool {
 
 /// The arguments of a bridge call with its inner object as an object, if it came as the JSON of one in a
 /// string. One layer alone, and of that only what is exactly one object.
-fn unwrapped(arguments: &str) -> Option<String> {
+fn unwrapped(policy: Option<&Policy>, arguments: &str) -> Option<String> {
+    policy.filter(|policy| is_bridge_call(policy))?;
     let parts: Vec<_> = members(arguments)?
         .into_iter()
         .filter(|member| member.name == INNER_ARGUMENTS)
         .filter_map(|member| {
-            let inner = unescaped_string(arguments.get(member.value.clone())?)?;
+            let inner = string_value(arguments.get(member.value.clone())?)?;
             members(&inner)?;
             Some((member.value, inner.trim_matches(WHITESPACE).to_owned()))
         })

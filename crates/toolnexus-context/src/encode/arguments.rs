@@ -1,6 +1,6 @@
 //! Replayed tool arguments: the exact inverse of decoding.
 
-use crate::argument_roles::{Role, rewrite_by_role, rewrite_call};
+use crate::argument_roles::{Role, rewrite_call};
 use crate::settings::{KeyKinds, KindId, SpaceId};
 use crate::syntax::is_resource_handle;
 use crate::{Evidence, Registry, SourceRef, TextForm};
@@ -34,9 +34,7 @@ impl Registry {
         arguments: &str,
         mut edit: impl FnMut(Role<'_>, &str) -> Option<String>,
     ) -> Option<String> {
-        rewrite_call(self.settings(), tool, arguments, &mut |policy, arguments| {
-            rewrite_by_role(policy, arguments, &mut edit)
-        })
+        rewrite_call(self.settings(), tool, arguments, &|_, _| None, &mut edit)
     }
 
     fn encode_argument(&self, role: Role<'_>, text: &str) -> Option<String> {

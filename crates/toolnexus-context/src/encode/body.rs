@@ -7,6 +7,7 @@ use toolnexus_core::Style;
 use toolnexus_llm::{BodyTransform, Message};
 
 use super::messages::{CallNames, Surroundings};
+use super::system::text_block;
 use crate::Registry;
 
 impl Registry {
@@ -82,27 +83,18 @@ impl Registry {
         body
     }
 
-    /// Anthropic's system: a text, or text blocks.
+    /// Anthropic's system: a text, or text blocks. `None` where there is nothing to say.
     fn system_encoded(&self, system: &Value) -> Option<Value> {
         let encoded = self.system_texts_encoded(system);
-        self.content_with_prompt(&encoded).or(Some(encoded)).filter(|encoded| !encoded.is_null())
+        self.content_with_prompt(&encoded, text_block).or(Some(encoded)).filter(|encoded| !encoded.is_null())
     }
 
-    /// Gemini's system: a content, whose parts are its text.
+    /// Gemini's system: a content, whose parts are its text. `None` where there is nothing to say.
     fn instruction_encoded(&self, mut instruction: Value) -> Option<Value> {
         let parts = instruction.as_object_mut()?.entry("parts").or_insert_with(|| json!([]));
         let encoded = self.system_texts_encoded(parts);
-        *parts = match self.content_with_prompt(&encoded) {
-            Some(Value::Array(mut extended)) => {
-                // A part of Gemini's has no type.
-                if let Some(Value::Object(added)) = extended.get_mut(encoded.as_array().map_or(0, Vec::len)) {
-                    added.remove("type");
-                }
-                Value::Array(extended)
-            }
-            extended => extended.unwrap_or(encoded),
-        };
-        Some(instruction)
+        *parts = self.content_with_prompt(&encoded, |text| json!({"text": text})).unwrap_or(encoded);
+        (*parts != json!([])).then_some(instruction)
     }
 
     fn system_texts_encoded(&self, content: &Value) -> Value {
@@ -128,27 +120,31 @@ fn style_of(body: &Value) -> Option<Style> {
         return Some(Style::Gemini);
     }
     let messages = body.get("messages")?.as_array()?;
-    let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let tools = body.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let has = |key: &str| body.get(key).is_some();
-    let is_anthropic_block = |block: &Value| {
-        let kind = block.get("type").and_then(Value::as_str);
-        matches!(kind, Some("tool_use" | "tool_result" | "thinking" | "redacted_thinking"))
-    };
-    let blocks = |message: &Value| message.get("content").and_then(Value::as_array).cloned();
-    let is_openai_role = |message: &Value| {
-        matches!(message.get("role").and_then(Value::as_str), Some("system" | "developer" | "tool"))
-    };
-    let is_anthropic =
-        ["system", "anthropic_version", "stop_sequences", "thinking"].iter().any(|key| has(key))
-            || tools.clone().any(|tool| tool.get("input_schema").is_some())
-            || messages.iter().filter_map(blocks).flatten().any(|block| is_anthropic_block(&block));
-    let is_openai = messages.iter().any(is_openai_role)
-        || messages.iter().any(|message| message.get("tool_calls").is_some())
-        || tools.clone().any(|tool| tool.get("function").is_some());
-    // A bare prompt looks alike in both, but Anthropic demands `max_tokens`, and has models of one name.
-    let is_claude = || {
+    let any_tool_has = |key: &str| tools.iter().any(|tool| tool.get(key).is_some());
+    let is_anthropic = has("system")
+        || has("anthropic_version")
+        || any_tool_has("input_schema")
+        || messages.iter().any(holds_tool_blocks);
+    let is_openai = || any_tool_has("function") || messages.iter().any(is_of_openai);
+    // A bare prompt looks alike in both. Compatible servers of OpenAI's dialect borrow `thinking`, so it
+    // decides only here; and Anthropic demands `max_tokens` and has models of one name.
+    let may_be_anthropic = || {
         let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
-        has("max_tokens") && model.starts_with("claude")
+        has("thinking") || has("stop_sequences") || (has("max_tokens") && model.starts_with("claude"))
     };
-    Some(if is_anthropic || (!is_openai && is_claude()) { Style::Anthropic } else { Style::OpenAI })
+    let is_anthropic = is_anthropic || (!is_openai() && may_be_anthropic());
+    Some(if is_anthropic { Style::Anthropic } else { Style::OpenAI })
+}
+
+fn is_of_openai(message: &Value) -> bool {
+    let role = message.get("role").and_then(Value::as_str);
+    matches!(role, Some("system" | "developer" | "tool")) || message.get("tool_calls").is_some()
+}
+
+fn holds_tool_blocks(message: &Value) -> bool {
+    let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
+    let mut kinds = blocks.filter_map(|block| block.get("type")?.as_str());
+    kinds.any(|kind| matches!(kind, "tool_use" | "tool_result"))
 }

@@ -1,6 +1,9 @@
 //! From everybody else to the model: identities become handles, on copies.
 //!
-//! * `text`: resources, durable URIs, public citations and known values in a text.
+//! * `resources`: stored resources in a text, before anything else.
+//! * `text`: durable URIs and known values in a text.
+//! * `encoded`: what in a text is a handle or a durable URI already.
+//! * `citations`: public citations in a text.
 //! * `arguments`: replayed arguments, the inverse of decoding.
 //! * `messages`: a transcript in any style, in the order that makes numbering deterministic.
 //! * `system`: the system text of styles that send it apart, and the protocol prompt.
@@ -11,7 +14,9 @@
 mod arguments;
 mod body;
 mod citations;
+mod encoded;
 mod messages;
+mod resources;
 mod routing;
 mod signed;
 mod system;

@@ -49,15 +49,16 @@ impl Registry {
     /// The system message with the protocol prompt behind its text; `None` if it has it.
     pub(crate) fn system_message_with_prompt(&self, system: &Message) -> Option<Message> {
         let content = system.get("content").unwrap_or(&Value::Null);
-        let extended = self.content_with_prompt(content)?;
+        let extended = self.content_with_prompt(content, text_block)?;
         let mut message = system.value().clone();
         message.as_object_mut()?.insert("content".into(), extended);
         Some(message.into())
     }
 
     /// A text, or a list of text blocks, with the protocol prompt behind it; `None` if it has it. A list
-    /// gets it in its last text, so that a cache mark on that block covers it.
-    pub(super) fn content_with_prompt(&self, content: &Value) -> Option<Value> {
+    /// gets it in its last text, so that a cache mark on that block covers it; one without text gets a
+    /// `block`.
+    pub(super) fn content_with_prompt(&self, content: &Value, block: fn(&str) -> Value) -> Option<Value> {
         let Value::Array(blocks) = content else {
             return self.with_protocol_prompt(content.as_str().unwrap_or_default()).map(Value::from);
         };
@@ -68,10 +69,10 @@ impl Registry {
         }
         let mut blocks = blocks.clone();
         match blocks.iter_mut().rev().find_map(|block| Some((text_of(block)?, block.as_object_mut()?))) {
-            Some((text, block)) => {
-                block.insert("text".into(), joined(&text, &prompt).into());
+            Some((text, last)) => {
+                last.insert("text".into(), joined(&text, &prompt).into());
             }
-            None => blocks.push(json!({"type": "text", "text": prompt})),
+            None => blocks.push(block(&prompt)),
         }
         Some(Value::Array(blocks))
     }
@@ -84,4 +85,9 @@ impl Registry {
 
 fn joined(text: &str, prompt: &str) -> String {
     if text.is_empty() { prompt.to_owned() } else { format!("{text}{BREAK}{prompt}") }
+}
+
+/// A text in a list of blocks.
+pub(super) fn text_block(text: &str) -> Value {
+    json!({"type": "text", "text": text})
 }

@@ -2,99 +2,22 @@
 //!
 //! A table only grows. An entry's number is its place, so it is never reused.
 
+mod numbered;
+mod page;
+
 use std::collections::HashMap;
 use std::sync::Arc;
+
+pub(crate) use numbered::Numbered;
+pub(crate) use page::{is_web_page, same_page};
 
 use crate::known_values::KnownValues;
 use crate::settings::{KindId, Settings, SpaceId};
 use crate::syntax::{RESOURCE, SourceHandle};
 use crate::{Evidence, SourceRef, TextForm};
 
-/// Values that are numbered in the order in which they come.
-#[derive(Debug)]
-pub(crate) struct Numbered {
-    prefix: String,
-    width: usize,
-    start: usize,
-    values: Vec<Arc<str>>,
-    places: HashMap<Arc<str>, usize>,
-    known: KnownValues<usize>,
-}
-
-impl Numbered {
-    pub(crate) fn new(prefix: impl Into<String>, width: usize, start: usize) -> Self {
-        Numbered {
-            prefix: prefix.into(),
-            width,
-            start,
-            values: Vec::new(),
-            places: HashMap::new(),
-            known: KnownValues::default(),
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
-    pub(crate) fn known(&self) -> &KnownValues<usize> {
-        &self.known
-    }
-
-    /// The handle at this place.
-    pub(crate) fn handle_of(&self, place: usize) -> String {
-        format!("{}{:0width$}", self.prefix, self.start.saturating_add(place), width = self.width)
-    }
-
-    /// The place of a value, new or old; `None` for an empty one.
-    pub(crate) fn register(&mut self, value: &str) -> Option<usize> {
-        if value.is_empty() {
-            return None;
-        }
-        if let Some(place) = self.places.get(value) {
-            return Some(*place);
-        }
-        let (place, value) = (self.values.len(), Arc::<str>::from(value));
-        self.known.insert(&value, place);
-        self.values.push(Arc::clone(&value));
-        self.places.insert(value, place);
-        Some(place)
-    }
-
-    pub(crate) fn place_of(&self, value: &str) -> Option<usize> {
-        self.places.get(value).copied()
-    }
-
-    pub(crate) fn value(&self, place: usize) -> Option<&Arc<str>> {
-        self.values.get(place)
-    }
-
-    /// What the digits of a handle stand for. They must be spelled as the handle is.
-    pub(crate) fn resolve_digits(&self, digits: &str) -> Option<&Arc<str>> {
-        let is_padded = digits.len() > self.width && digits.starts_with('0') && digits != "0";
-        if digits.len() < self.width || is_padded {
-            return None;
-        }
-        let place = digits.parse::<usize>().ok()?.checked_sub(self.start)?;
-        self.values.get(place)
-    }
-
-    /// What a handle stands for.
-    pub(crate) fn resolve(&self, handle: &str) -> Option<&Arc<str>> {
-        let digits = handle.strip_prefix(&self.prefix)?;
-        if !crate::syntax::is_digits(digits) {
-            return None;
-        }
-        self.resolve_digits(digits)
-    }
-}
-
 /// One source.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Source {
     /// What its handle decodes to: the id, or the URL that was registered first.
     pub(crate) id: Arc<str>,
@@ -107,8 +30,28 @@ pub(crate) struct Source {
     pub(crate) is_evidence: bool,
 }
 
+impl Source {
+    /// Fills what is blank. What is known is never overwritten, and evidence is never taken back.
+    fn fill(&mut self, from: &SourceRef, evidence: Evidence) {
+        for (field, given) in [
+            (&mut self.title, &from.title),
+            (&mut self.document_id, &from.document_id),
+            (&mut self.knowledge_base_id, &from.knowledge_base_id),
+            (&mut self.subtype, &from.subtype),
+        ] {
+            if field.is_empty() && !given.trim().is_empty() {
+                field.clone_from(given);
+            }
+        }
+        if self.index == 0 {
+            self.index = from.index;
+        }
+        self.is_evidence |= evidence == Evidence::Current;
+    }
+}
+
 /// The sources of one kind.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SourceTable {
     entries: Vec<Source>,
     /// By what makes two sources the same.
@@ -123,7 +66,6 @@ pub(crate) struct SourcePlace {
 }
 
 /// Everything that one execution knows. Kept behind one lock, so that what resolves has its metadata.
-#[derive(Debug)]
 pub(crate) struct Tables {
     sources: Vec<SourceTable>,
     spaces: Vec<Numbered>,
@@ -146,8 +88,8 @@ impl Tables {
         }
     }
 
-    /// The source's handle, whether it was known or not. The id must be trimmed, not blank, and no
-    /// handle: callers look first.
+    /// The place of a source, whether it was known or not. The id must be one that
+    /// [may identify](Settings::may_identify): callers look first.
     pub(crate) fn register_source(
         &mut self,
         settings: &Settings,
@@ -155,12 +97,8 @@ impl Tables {
         source: &SourceRef,
         evidence: Evidence,
     ) -> Option<SourcePlace> {
-        let definition = settings.kind(kind)?;
+        let key = key(settings, kind, &source.id)?;
         let table = self.sources.get_mut(kind.0)?;
-        let key = match definition.text_form {
-            TextForm::Uri => source.id.as_str(),
-            TextForm::Value => same_page(&source.id),
-        };
         let place = match table.places.get(key) {
             Some(place) => *place,
             None => {
@@ -172,31 +110,13 @@ impl Tables {
                 place
             }
         };
-        let entry = table.entries.get_mut(place)?;
-        for (field, given) in [
-            (&mut entry.title, &source.title),
-            (&mut entry.document_id, &source.document_id),
-            (&mut entry.knowledge_base_id, &source.knowledge_base_id),
-            (&mut entry.subtype, &source.subtype),
-        ] {
-            if field.trim().is_empty() {
-                field.clone_from(given);
-            }
-        }
-        if entry.index == 0 {
-            entry.index = source.index;
-        }
-        entry.is_evidence |= evidence == Evidence::Current;
+        table.entries.get_mut(place)?.fill(source, evidence);
         Some(SourcePlace { kind, place })
     }
 
     /// The place of a source that is known by this id.
     pub(crate) fn source_place(&self, settings: &Settings, kind: KindId, id: &str) -> Option<SourcePlace> {
-        let key = match settings.kind(kind)?.text_form {
-            TextForm::Uri => id,
-            TextForm::Value => same_page(id),
-        };
-        let place = *self.sources.get(kind.0)?.places.get(key)?;
+        let place = *self.sources.get(kind.0)?.places.get(key(settings, kind, id)?)?;
         Some(SourcePlace { kind, place })
     }
 
@@ -212,6 +132,11 @@ impl Tables {
 
     pub(crate) fn known_sources(&self) -> &KnownValues<SourcePlace> {
         &self.known
+    }
+
+    /// How many sources of a kind there are.
+    pub(crate) fn count(&self, kind: KindId) -> usize {
+        self.sources.get(kind.0).map_or(0, |table| table.entries.len())
     }
 
     pub(crate) fn space(&self, id: SpaceId) -> Option<&Numbered> {
@@ -236,22 +161,24 @@ impl Tables {
     pub(crate) fn resources_mut(&mut self) -> &mut Numbered {
         &mut self.resources
     }
+
+    /// Every value that has a handle.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
+        let sources = self.sources.iter().flat_map(|table| table.entries.iter().map(|source| &*source.id));
+        sources.chain(self.spaces.iter().chain([&self.resources]).flat_map(Numbered::values))
+    }
+}
+
+/// What makes two ids of a kind the same source.
+fn key<'i>(settings: &Settings, kind: KindId, id: &'i str) -> Option<&'i str> {
+    Some(match settings.kind(kind)?.text_form {
+        TextForm::Uri => id,
+        TextForm::Value => same_page(id),
+    })
 }
 
 /// The handle of a source.
 pub(crate) fn source_handle(settings: &Settings, at: SourcePlace) -> String {
     let name = settings.kind(at.kind).map(|kind| kind.name.as_str()).unwrap_or_default();
     format!("{name}://{}", at.place + 1)
-}
-
-/// What makes two URLs one page: all before the fragment. A text without scheme or host is itself.
-pub(crate) fn same_page(url: &str) -> &str {
-    let url = url.trim();
-    let has_host = url.split_once("://").is_some_and(|(scheme, rest)| {
-        !scheme.is_empty() && !rest.is_empty() && !rest.starts_with(['/', '?', '#'])
-    });
-    match url.split_once('#') {
-        Some((page, _)) if has_host => page,
-        _ => url,
-    }
 }
