@@ -288,10 +288,6 @@ impl Settings {
     }
 }
 
-/// Whether the whole text has the shape of a handle of a space.
-pub(crate) fn is_shaped(space: &Numbered, text: &str) -> bool {
-    space.is_shaped(text)
-}
 
 /// Shows sizes: what a registry holds is nobody's to log.
 impl std::fmt::Debug for Registry {

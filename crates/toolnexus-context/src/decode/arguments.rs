@@ -9,16 +9,16 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use memchr::memmem;
 use serde_json::Value;
 
 use crate::argument_roles::{INNER_ARGUMENTS, Role, rewrite_call, string_value};
 use crate::json_text::{WHITESPACE, members, spliced};
-use crate::registry::is_shaped;
 use crate::settings::{KeyKinds, KindId, Policy, Settings, SpaceId};
-use crate::syntax::{digits_at, ends_handle, is_word};
-use crate::tables::Tables;
+use crate::syntax::{digits_at, ends_handle, is_digits, is_word};
+use crate::tables::{Numbered, Tables};
 use crate::{ArgumentResolution, ModelToolCall, Registry};
 
 /// What decoding made of the arguments of one call.
@@ -159,35 +159,30 @@ impl<'r> Decoder<'r> {
         Some(format!("{}{rest}", durable.as_deref().unwrap_or(whole)))
     }
 
-    /// The handle of a private space, spelled as its table spells one, as a whole.
+    /// The handle of a private space as a whole, trimmed.
     fn private(&mut self, space: SpaceId, text: &str) -> Option<String> {
         let handle = text.trim();
-        let Some(table) = self.tables.space(space) else { return self.text(text, Form::Durable) };
-        if let Some(id) = table.resolve(handle) {
-            return Some(id.to_string());
+        match self.tables.space(space).filter(|table| table.is_shaped(handle)) {
+            Some(table) => self.issued(handle, table.resolve(handle)),
+            None => self.text(text, Form::Durable),
         }
-        let width = self.settings.space(space).map(|space| space.definition.width).unwrap_or_default();
-        let digits = handle.get(table.prefix().len()..).unwrap_or_default();
-        let is_spelled = digits.len() == width || (digits.len() > width && !digits.starts_with('0'));
-        if is_shaped(table, handle) && is_spelled {
-            self.unresolved.insert(handle.to_owned());
-            return None;
-        }
-        self.text(text, Form::Durable)
     }
 
-    /// The handle of a place to route to, as a whole and untrimmed.
+    /// The handle of a place to route to as a whole: the prefix and digits, however they are spelled.
     fn routing(&mut self, space: SpaceId, text: &str) -> Option<String> {
-        match self.tables.space(space).filter(|table| is_shaped(table, text)) {
+        let is_handle = |table: &&Numbered| text.strip_prefix(table.prefix()).is_some_and(is_digits);
+        match self.tables.space(space).filter(is_handle) {
+            Some(table) => self.issued(text, table.resolve(text)),
             None => self.text(text, Form::Durable),
-            Some(table) => {
-                let id = table.resolve(text);
-                if id.is_none() {
-                    self.unresolved.insert(text.to_owned());
-                }
-                id.map(|id| id.to_string())
-            }
         }
+    }
+
+    /// The id of a handle, which is noted where nobody issued it.
+    fn issued(&mut self, handle: &str, id: Option<&Arc<str>>) -> Option<String> {
+        if id.is_none() {
+            self.unresolved.insert(handle.to_owned());
+        }
+        id.map(|id| id.to_string())
     }
 
     /// The text with its handles replaced; those that nobody issued are noted.

@@ -1,9 +1,9 @@
 //! Replayed tool arguments: the exact inverse of decoding.
 
 use crate::argument_roles::{Role, rewrite_call};
-use crate::settings::{KeyKinds, KindId, SpaceId};
+use crate::settings::{KeyKinds, SpaceId};
 use crate::syntax::is_resource_handle;
-use crate::{Evidence, Registry, SourceRef, TextForm};
+use crate::{Evidence, Registry};
 
 impl Registry {
     /// The sources that a replayed call names, in declared keys or by URI, become known, for navigation.
@@ -16,8 +16,7 @@ impl Registry {
     pub(crate) fn register_evidence(&self, tool: &str, arguments: &str) {
         self.rewrite_arguments(tool, arguments, |role, text| {
             if let Role::Id { kinds, is_evidence: true } = role {
-                let (id, _) = id_part(kinds, text);
-                self.register_id(kinds, id, Evidence::Current);
+                self.register_keyed(kinds, text, Evidence::Current);
             }
             None
         });
@@ -52,9 +51,8 @@ impl Registry {
             // Decoding restores such a handle as a whole, and no other.
             Role::Verbatim => is_resource_handle(&with_resources).then(|| with_resources.into_owned()),
             Role::Id { kinds, .. } if with_resources == text => {
-                let (id, rest) = id_part(kinds, text);
-                match self.register_id(kinds, id, Evidence::NavigationOnly) {
-                    Some(handle) => Some(format!("{handle}{}", self.encode_uris(rest))),
+                match self.register_keyed(kinds, text, Evidence::NavigationOnly) {
+                    Some(handle) => Some(format!("{handle}{}", self.encode_uris(title_part(kinds, text)))),
                     None => Some(self.encode_uris(text).into_owned()),
                 }
             }
@@ -71,40 +69,9 @@ impl Registry {
         let table = tables.space(space)?;
         table.place_of(id).map(|place| table.handle_of(place))
     }
-
-    /// Registers what a declared key names as the kind that it is, or is most likely to be.
-    fn register_id(&self, kinds: &KeyKinds, id: &str, evidence: Evidence) -> Option<String> {
-        let id = id.trim();
-        let kind = self.kind_of_id(kinds, id)?;
-        self.register_as(kind, &SourceRef::new(id), evidence)
-    }
-
-    /// The kind of an id, of those that its key accepts.
-    fn kind_of_id(&self, kinds: &KeyKinds, id: &str) -> Option<KindId> {
-        let settings = self.settings();
-        let spelled = settings.whole_handle(id).map(|handle| handle.kind);
-        if let Some(kind) = spelled.or_else(|| settings.whole_uri(id).map(|(kind, _)| kind)) {
-            return kinds.kinds.contains(&kind).then_some(kind);
-        }
-        let holds_urls = |kind: &KindId| {
-            settings.kind(*kind).is_some_and(|definition| definition.text_form == TextForm::Value)
-        };
-        let is_url = is_web_url(id);
-        let tables = self.tables();
-        let mut fitting = kinds.kinds.iter().copied().filter(|kind| is_url || !holds_urls(kind));
-        let known = fitting.clone().find(|kind| tables.source_place(settings, *kind, id).is_some());
-        known.or_else(|| fitting.clone().find(|kind| is_url && holds_urls(kind))).or_else(|| fitting.next())
-    }
 }
 
-/// The id of a declared value, and what stands behind it: of a reference, from its first `|` on.
-fn id_part<'t>(kinds: &KeyKinds, text: &'t str) -> (&'t str, &'t str) {
-    text.split_at(text.find('|').filter(|_| kinds.is_reference).unwrap_or(text.len()))
-}
-
-/// Whether keys may register this as a page of the web.
-fn is_web_url(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
-    })
+/// What stands behind the id of a declared value: of a reference, all from its first `|` on.
+fn title_part<'t>(kinds: &KeyKinds, text: &'t str) -> &'t str {
+    text.find('|').filter(|_| kinds.is_reference).and_then(|bar| text.get(bar..)).unwrap_or_default()
 }

@@ -35,7 +35,7 @@ use serde_json::{Map, Value};
 use toolnexus_core::{Tool, ToolResult, ToolSource};
 
 use crate::json_text::rewrite_strings;
-use crate::settings::Policy;
+use crate::settings::{Policy, Settings};
 use crate::{Evidence, Registry};
 
 pub use renderer::{Renderer, ResultView, Tag};
@@ -67,7 +67,7 @@ impl Registry {
         source: Option<ToolSource>,
         result: &ToolResult,
     ) -> String {
-        let treatment = Treatment::of(self.settings().policy(tool));
+        let treatment = Treatment::of(tool, self.settings());
         let lists_links = sidecar::lists_links(tool, source, treatment.policy) && self.settings().citations;
         self.result_view(Treatment { lists_links, ..treatment }, result)
     }
@@ -75,7 +75,7 @@ impl Registry {
     /// The view of a result that comes from a transcript: its tool, where that is known, and its text.
     /// What is registered here is for navigation.
     pub(crate) fn replayed_result_view(&self, tool: Option<&str>, output: &str) -> String {
-        let treatment = Treatment::of(tool.and_then(|tool| self.settings().policy(tool)));
+        let treatment = tool.map(|tool| Treatment::of(tool, self.settings())).unwrap_or_default();
         let steps = Steps { registry: self, treatment, evidence: Evidence::NavigationOnly };
         steps.mine(output);
         steps.shown(output)
@@ -96,6 +96,8 @@ impl Registry {
 /// What is done with the results of one tool. Nothing, for a dynamic one.
 #[derive(Clone, Copy, Default)]
 struct Treatment<'s> {
+    /// Its name; empty for the generic form.
+    tool: &'s str,
     /// For the keys of private spaces, and for directories.
     policy: Option<&'s Policy>,
     /// Structured results have views, and labels in plain ones are read.
@@ -109,11 +111,12 @@ struct Treatment<'s> {
 }
 
 impl<'s> Treatment<'s> {
-    fn of(policy: Option<&'s Policy>) -> Self {
-        let Some(declared) = policy else { return Treatment::default() };
+    fn of(tool: &'s str, settings: &'s Settings) -> Self {
+        let Some(declared) = settings.policy(tool) else { return Treatment::default() };
         let is_open = !declared.opaque_output;
         Treatment {
-            policy,
+            tool,
+            policy: Some(declared),
             render: declared.render && is_open,
             citations: declared.citations && is_open,
             compact: is_open,
@@ -186,7 +189,7 @@ impl Steps<'_> {
             step(&mut text, |text| self.registry.encode_citations(text, self.evidence));
         }
         if let Some(policy) = self.treatment.policy {
-            step(&mut text, |text| self.registry.encode_private(policy, text));
+            step(&mut text, |text| self.registry.encode_private(self.treatment.tool, policy, text));
         }
         // An opaque text keeps its bytes. In other JSON each string is looked at for itself: the `n` of a
         // `\n` is no letter of a word.
