@@ -353,16 +353,11 @@ async fn identifiers_that_are_left_are_reported_without_any_text() {
         let lines: Vec<Vec<&str>> = said.iter().map(|warning| warning.lines().skip(1).collect()).collect();
         let system = "message 0 system content: registered=0 unregistered=1";
         assert_eq!(lines[0], [system], "{style:?}");
-        let content = match style {
-            Style::Gemini => "multi_content",
-            _ => "content",
-        };
-        assert_eq!(
-            lines[1][..2],
-            [system, "message 2 assistant/run tool_call_arguments: registered=0 unregistered=1"]
-        );
+        let role = if style == Style::Gemini { "model" } else { "assistant" };
+        let call = format!("message 2 {role}/run tool_call_arguments: registered=0 unregistered=1");
+        assert_eq!(lines[1][..2], [system, call.as_str()]);
         assert!(lines[1][2].starts_with("message 3 tool/run "), "{style:?}: {}", lines[1][2]);
-        assert!(lines[1][2].ends_with(": registered=0 unregistered=1"), "{content}");
+        assert!(lines[1][2].ends_with(": registered=0 unregistered=1"), "{style:?}: {}", lines[1][2]);
         assert_eq!(lines[1].len(), 3);
         assert!(said.iter().all(|warning| !warning.contains(U) && !warning.contains("secret")));
 
