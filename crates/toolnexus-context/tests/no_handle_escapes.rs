@@ -7,7 +7,7 @@ mod support;
 
 use std::sync::Arc;
 
-use client_support::{Hooked, Metrics, Seen, drain, every_way, options, reply, server, tool, within};
+use client_support::{Hooked, Metrics, Mode, Seen, drain, every_way, options, reply, server, tool, within};
 use serde_json::{Value, json};
 use support::{R, S, T, U, config};
 use toolnexus_context::{RegistryConfig, ToolPolicy};
