@@ -218,7 +218,8 @@ mod tests {
         let config = RegistryConfig::default()
             .kind(SourceKind::new("wiki").citable())
             .kind(SourceKind::new("faq").citable())
-            .citation_format("wiki", wiki);
+            .citation_format("wiki", wiki)
+            .citation_format("faq", CitationFormat::knowledge());
         let registry = Registry::with_config(config).unwrap();
         registry.register("faq", SourceRef::new("faq-1"), Evidence::NavigationOnly).unwrap();
         let text = r#"<WIKI page="Home"> <kb chunk_id="faq-1"/> <kb chunk_id="other"/>"#;
