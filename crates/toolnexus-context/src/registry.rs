@@ -288,7 +288,6 @@ impl Settings {
     }
 }
 
-
 /// Shows sizes: what a registry holds is nobody's to log.
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
