@@ -38,6 +38,11 @@ const HANDBOOK: [Passage; 2] = [
     },
 ];
 
+/// What the scripted model says. Nobody ever showed it `chunk://9`.
+const ANSWER: &str = "First class, if it takes more than six hours <ref id=\"chunk://1\"/>.
+Chancellors fly <ref id=\"chunk://9\"/>.
+Remember for next time: the rules are in doc://1.";
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // What the ids are, and which tools take and return them. Everything else stays as it is.
@@ -56,10 +61,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     .tool_call("c2", "read_document", json!({"knowledge_id": "doc://1"}))
                     .tool_call("c3", "read_document", json!({"knowledge_id": "doc://7"})),
             )
-            .reply(Reply::openai().text(
-                "First class, if it takes more than six hours <ref id=\"chunk://1\"/>. \
-                 Chancellors fly <ref id=\"chunk://9\"/>. Remember for next time: the rules are in doc://1.",
-            ))
+            .reply(Reply::openai().text(ANSWER))
             // Another agent, which is given what the first one said.
             .reply(Reply::openai().tool_call("d1", "read_document", json!({"knowledge_id": "doc://1"})))
             .reply(Reply::openai().text("It still says second class.")),
@@ -80,6 +82,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for call in &answer.tool_calls {
         println!("{}({}): {}", call.name, Value::Object(call.args.clone()), call.output);
     }
+    println!("\nthe model wrote:\n{ANSWER}");
     println!("\nthe person reads:\n{}\n", answer.text);
 
     // What was said holds no handle, so it can be stored and told to anybody.
@@ -117,7 +120,7 @@ fn search_handbook() -> Tool {
                 })
             })
             .collect();
-        let output = format!("{} passages found", rows.len());
+        let output = format!("passages found: {}", rows.len());
         let mut metadata = Map::new();
         metadata.insert("context".into(), json!({"display_type": "search_results", "results": rows}));
         ToolResult::success(output).with_metadata(metadata)

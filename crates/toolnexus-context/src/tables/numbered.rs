@@ -96,11 +96,9 @@ impl Numbered {
         self.resolve_digits(handle.strip_prefix(&self.prefix)?)
     }
 
-    /// Whether the whole text has the shape of a handle of this table, issued or not.
+    /// Whether the whole text is the prefix and digits, as no handle is spelled perhaps.
     pub(crate) fn is_shaped(&self, text: &str) -> bool {
-        let digits = text.strip_prefix(&self.prefix).filter(|digits| self.is_spelled(digits));
-        // A number that is too long to be read is no less a handle.
-        digits.is_some_and(|digits| digits.parse::<u128>().map_or(true, |number| number >= wide(self.start)))
+        text.strip_prefix(&self.prefix).is_some_and(is_digits)
     }
 
     /// Whether digits are spelled as in a handle: padded to the width, and no further.
@@ -145,19 +143,19 @@ mod tests {
         assert_eq!(table.resolve(&second).map(|value| &**value), Some("b"));
     }
 
-    // CTX-17: the shape is the spelling of handles from the start on
+    // CTX-17: what a handle looks like. CTX-19: of several spellings of a number one resolves
     #[test]
-    fn the_shape_of_a_handle_is_its_spelling() {
-        let issues = Numbered::new("i", 0, 1);
-        for shaped in ["i1", "i10", "i99999999999999999999999999999999999999999999"] {
+    fn the_shape_of_a_handle() {
+        let mut issues = Numbered::new("i", 0, 1);
+        issues.register("issue-uuid");
+        for shaped in ["i1", "i10", "i0", "i01", "i99999999999999999999999999999999999999999999"] {
             assert!(issues.is_shaped(shaped), "{shaped}");
+            assert_eq!(issues.resolve(shaped).is_some(), shaped == "i1", "{shaped}");
         }
-        for other in ["i0", "i01", "i", "I1", "i1x", "xi1", "i-1", "i+1", "i١"] {
+        for other in ["i", "I1", "i1x", "xi1", "i-1", "i+1", "i١", " i1"] {
             assert!(!issues.is_shaped(other), "{other}");
+            assert!(issues.resolve(other).is_none(), "{other}");
         }
-        let padded = Numbered::new("c", 3, 0);
-        assert!(padded.is_shaped("c000") && padded.is_shaped("c1000"));
-        assert!(!padded.is_shaped("c00") && !padded.is_shaped("c0001"));
     }
 
     proptest! {

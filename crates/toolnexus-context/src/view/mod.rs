@@ -16,7 +16,8 @@
 //! * `sidecar`: the links of a result from outside.
 //!
 //! Everything is registered before any text is shortened. So the view of a result is the same when it is
-//! made again.
+//! made again. Each text is shortened before it is escaped and put between tags, and never again: in what
+//! is written then, a tag or an entity could pass for a part of a reference.
 
 mod database;
 mod documents;
@@ -35,7 +36,7 @@ use serde_json::{Map, Value};
 use toolnexus_core::{Tool, ToolResult, ToolSource};
 
 use crate::json_text::rewrite_strings;
-use crate::settings::Policy;
+use crate::settings::{Policy, Settings};
 use crate::{Evidence, Registry};
 
 pub use renderer::{Renderer, ResultView, Tag};
@@ -67,7 +68,7 @@ impl Registry {
         source: Option<ToolSource>,
         result: &ToolResult,
     ) -> String {
-        let treatment = Treatment::of(self.settings().policy(tool));
+        let treatment = Treatment::of(tool, self.settings());
         let lists_links = sidecar::lists_links(tool, source, treatment.policy) && self.settings().citations;
         self.result_view(Treatment { lists_links, ..treatment }, result)
     }
@@ -75,7 +76,7 @@ impl Registry {
     /// The view of a result that comes from a transcript: its tool, where that is known, and its text.
     /// What is registered here is for navigation.
     pub(crate) fn replayed_result_view(&self, tool: Option<&str>, output: &str) -> String {
-        let treatment = Treatment::of(tool.and_then(|tool| self.settings().policy(tool)));
+        let treatment = tool.map(|tool| Treatment::of(tool, self.settings())).unwrap_or_default();
         let steps = Steps { registry: self, treatment, evidence: Evidence::NavigationOnly };
         steps.mine(output);
         steps.shown(output)
@@ -84,18 +85,21 @@ impl Registry {
     fn result_view(&self, treatment: Treatment<'_>, result: &ToolResult) -> String {
         let evidence = if result.is_error { Evidence::NavigationOnly } else { Evidence::Current };
         let steps = Steps { registry: self, treatment, evidence };
-        let mut view = steps.body(result);
-        if treatment.lists_links && !result.is_error {
-            self.push_links(&mut view, &result.output);
-        }
-        // What came from structured data may name stored resources that the output does not.
-        self.encode_resources(&view).into_owned()
+        // First, or a body that is compacted would be another when its links are known.
+        let links = if treatment.lists_links && !result.is_error {
+            self.list_of_links(&result.output)
+        } else {
+            String::new()
+        };
+        steps.body(result) + &links
     }
 }
 
 /// What is done with the results of one tool. Nothing, for a dynamic one.
 #[derive(Clone, Copy, Default)]
 struct Treatment<'s> {
+    /// Its name; empty for the generic form.
+    tool: &'s str,
     /// For the keys of private spaces, and for directories.
     policy: Option<&'s Policy>,
     /// Structured results have views, and labels in plain ones are read.
@@ -109,11 +113,12 @@ struct Treatment<'s> {
 }
 
 impl<'s> Treatment<'s> {
-    fn of(policy: Option<&'s Policy>) -> Self {
-        let Some(declared) = policy else { return Treatment::default() };
+    fn of(tool: &'s str, settings: &'s Settings) -> Self {
+        let Some(declared) = settings.policy(tool) else { return Treatment::default() };
         let is_open = !declared.opaque_output;
         Treatment {
-            policy,
+            tool,
+            policy: Some(declared),
             render: declared.render && is_open,
             citations: declared.citations && is_open,
             compact: is_open,
@@ -186,7 +191,7 @@ impl Steps<'_> {
             step(&mut text, |text| self.registry.encode_citations(text, self.evidence));
         }
         if let Some(policy) = self.treatment.policy {
-            step(&mut text, |text| self.registry.encode_private(policy, text));
+            step(&mut text, |text| self.registry.encode_private(self.treatment.tool, policy, text));
         }
         // An opaque text keeps its bytes. In other JSON each string is looked at for itself: the `n` of a
         // `\n` is no letter of a word.

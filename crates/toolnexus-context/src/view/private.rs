@@ -6,16 +6,22 @@ use crate::Registry;
 use crate::json_text::rewrite_strings;
 use crate::settings::Policy;
 
+/// The tool whose results are definitions of tools.
+const TOOL_SEARCH: &str = "tool_search";
+
 impl Registry {
     /// Registers the private and routing ids in a result, so that calls before it can be encoded.
     pub(crate) fn register_private_results(&self, tool: &str, output: &str) {
         if let Some(policy) = self.settings().policy(tool) {
-            self.encode_private(policy, output);
+            self.encode_private(tool, policy, output);
         }
     }
 
     /// Registers the private and routing ids in a result and shows them as handles.
-    pub(super) fn encode_private<'t>(&self, policy: &Policy, output: &'t str) -> Cow<'t, str> {
+    pub(super) fn encode_private<'t>(&self, tool: &str, policy: &Policy, output: &'t str) -> Cow<'t, str> {
+        if tool == TOOL_SEARCH {
+            return self.encode_found_tools(output);
+        }
         if policy.directory {
             return self.encode_directory(output);
         }
