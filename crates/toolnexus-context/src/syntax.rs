@@ -40,7 +40,7 @@ pub(crate) fn digits_at(text: &str, at: usize) -> usize {
 
 /// Whether the whole text is `res://` and digits.
 pub(crate) fn is_resource_handle(text: &str) -> bool {
-    text.strip_prefix(RESOURCE).is_some_and(|digits| is_digits(digits))
+    text.strip_prefix(RESOURCE).is_some_and(is_digits)
 }
 
 /// Whether the whole text is digits, at least one.

@@ -121,7 +121,7 @@ fn gemini_messages_are_walked() {
             {"functionResponse": {"name": "list_chunks", "response": {"output": "<knowledge_id>doc-real</knowledge_id>", "isError": false}}},
             {"functionResponse": {"name": "write_page", "response": {"error": "no doc-real", "hint": ["toolnexus://doc/a-3"]}}},
             {"functionResponse": {"name": "read_source", "response": {"rows": [{"knowledge_id": "doc-x-1"}]}}},
-            {"functionResponse": {"name": "somebody_elses", "response": {"text": "doc-x-1 of toolnexus://doc/doc-real"}}},
+            {"functionResponse": {"name": "somebody_elses", "response": {"text": "some of toolnexus://doc/doc-real"}}},
             {"inlineData": {"mimeType": "image/png", "data": R}}
         ]}
     ]);
@@ -136,7 +136,7 @@ fn gemini_messages_are_walked() {
             ("toolnexus://doc/doc-real", "doc://1"),
             (KB, r#"<ref id=\"chunk://1\"/>"#),
             ("doc-real", "doc://1"),
-            ("\"doc-x-1\"", "\"doc://7\""),
+            ("doc-x-1", "doc://7"),
         ],
     );
     assert_eq!(encode(&fixture(), &list), expected);

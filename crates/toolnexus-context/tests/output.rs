@@ -467,43 +467,23 @@ fn a_format_may_use_the_registry() {
     assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), "(doc://1)");
 }
 
-// CTX-57: linear in the text. Two megabytes take a fraction of a second; were any of these searched anew
-// from each place, they would take minutes
+// CTX-57: linear in the text. This takes a moment; were any of it searched anew from each place, it would
+// take minutes
 #[test]
 fn hostile_text_takes_linear_time() {
-    for limit in [2048, usize::MAX] {
-        let registry = with_longest_tag(limit);
-        registry.register_document("doc-real");
-        registry.register_issue("issue-uuid");
-        for part in [
-            "<",
-            "<r",
-            "<ref ",
-            "</kb\n",
-            "<ref id=\"",
-            "<kb \"",
-            "r",
-            "res:/",
-            "res://",
-            "doc:/",
-            "doc://",
-            "DOC://1.",
-            "doc://1.2",
-            "i1",
-            "i1 ",
-            "i1-",
-            "0",
-            "ms",
-            "](",
-            "é",
-            "<ref <kb doc://1 i1 ",
-        ] {
-            for start in ["", "doc://", "res://", "i"] {
-                let text = start.to_owned() + &part.repeat(500_000 / part.len());
-                let begin = Instant::now();
-                registry.decode_output_text(&text);
-                assert!(begin.elapsed() < Duration::from_secs(30), "{limit} {start} {part}");
-            }
-        }
+    let decode = |registry: &Registry, text: String| {
+        let begin = Instant::now();
+        registry.decode_output_text(&text);
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", &text[..20]);
+    };
+    // The end of a tag is looked for far away, and is not there.
+    decode(&with_longest_tag(1_000_000), "<ref ".repeat(400_000));
+    let registry = fixture();
+    for part in ["<", "<ref ", "<kb \"", "r", "res://", "doc://", "doc://1.", "doc://1.2", "i1", "i1 ", "]("]
+    {
+        decode(&registry, part.repeat(400_000 / part.len()));
+    }
+    for start in ["doc://", "res://", "i"] {
+        decode(&registry, start.to_owned() + &"1".repeat(400_000));
     }
 }

@@ -108,6 +108,7 @@ impl World {
         let title = title.replace('&', "&amp;").replace('"', "&#34;");
         (self.citations && is_citable && *is_evidence).then(|| match name {
             "url" => format!("<web url=\"{id}\" title=\"{title}\" />"),
+            "page" => format!("<page-source id=\"{id}\" title=\"{title}\" />"),
             _ => format!("<kb doc=\"{title}\" chunk_id=\"{id}\" />"),
         })
     }
@@ -144,7 +145,7 @@ impl Reference {
         let regex = |text: String| Regex::new(&text).unwrap();
         let space = |prefix: &str| regex(format!("^{}([0-9]+)", regex::escape(prefix)));
         Reference {
-            tag: regex(r"^</?(?i:ref|kb|web)([ \t\n\x0c\r/>]|$)".into()),
+            tag: regex(r"^</?(?i:ref|kb|web|page-source)([ \t\n\x0c\r/>]|$)".into()),
             citation: regex(
                 r#"^(?i:<ref[ \t\n\x0c\r]+id[ \t\n\x0c\r]*=[ \t\n\x0c\r]*"([^"]*)"[ \t\n\x0c\r]*/?>)$"#
                     .into(),
@@ -275,6 +276,7 @@ fn text(longest: usize) -> impl Strategy<Value = String> {
         ]),
         4 => spelled(&[
             "<", "</", "<r", "<re", "<ref", "</ref>", "<ref>", "<ref/>", "</kb", "<kb ", "<web", "<web url=\"", "<kbd>",
+            "<page-source id=\"", "<Page-", "</page", "<page ",
             "<ref id=\"chunk://1\"/>", "<REF ID = \"url://1\" >", "<ref id=\"c1\"/>", "<ref id=\"", "<ref id='chunk://1'/>",
             "<ref id=\"page://1\">", "<ref id=\"chunk://2\" x=\"\"/>", "<kb doc=\"a\" chunk_id=\"b\" />", "<ref id=\" D1\n\"/>", "/>", ">",
             "<ref xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",

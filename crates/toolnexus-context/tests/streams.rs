@@ -196,8 +196,8 @@ fn only_what_could_become_a_token_is_held() {
         let mut decoder = registry.stream_decoder();
         let released = piece.strip_suffix(held).unwrap();
         assert_eq!(decoder.feed(piece), released, "{piece}");
-        // A word that goes on releases it all, but for a tag whose name was complete.
-        if !held.starts_with("<ref") && held != "res://00" {
+        // A word that goes on releases it all, unless it was a token already.
+        if !["<ref id", "res://00", "doc://1."].contains(&held) {
             assert_eq!(decoder.feed("qq\0"), format!("{held}qq\0"), "{piece}");
         }
     }
@@ -252,28 +252,33 @@ fn a_decoder_does_not_tell_what_it_holds() {
     assert!(shown.contains("held: 11") && !shown.contains("secret"), "{shown}");
 }
 
-// CTX-57: linear in the text, also byte by byte. A tenth of a second each; searched anew from each place,
-// or moved with each piece, minutes
+// CTX-57: linear in the text, also character by character. This takes a moment; were what is held searched
+// or moved anew with each piece, it would take minutes
 #[test]
 fn hostile_streams_take_linear_time() {
     let mut config = support::config();
     config.max_tag_len = usize::MAX;
     let endless = Registry::with_config(config).unwrap();
-    for (registry, length) in [(fixture(), 400_000), (endless, 400_000)] {
-        for part in
-            ["<", "<ref ", "<kb", "r", "res:/", "res://", "doc://", "doc://1.", "i1", "i1 ", "1", "xé"]
-        {
-            for start in ["", "<ref ", "doc://", "res://"] {
-                let text = start.to_owned() + &part.repeat(length / part.len());
-                let begin = Instant::now();
-                let mut decoder = registry.stream_decoder();
-                let mut piece = [0; 4];
-                for character in text.chars() {
-                    decoder.feed(character.encode_utf8(&mut piece));
-                }
-                decoder.flush();
-                assert!(begin.elapsed() < Duration::from_secs(30), "{start}{part}");
-            }
+    let registry = fixture();
+    let texts = [
+        (&endless, "<ref ".to_owned() + &"x".repeat(1_000_000)),
+        (&endless, "<ref ".repeat(20_000)),
+        (&registry, "<ref ".repeat(20_000)),
+        (&registry, "<kb".repeat(30_000)),
+        (&registry, "doc://".to_owned() + &"1".repeat(100_000)),
+        (&registry, "doc://1.".repeat(12_000)),
+        (&registry, "res:/".repeat(20_000)),
+        (&registry, "i".to_owned() + &"1".repeat(100_000)),
+        (&registry, "i1 ".repeat(30_000)),
+    ];
+    for (registry, text) in texts {
+        let begin = Instant::now();
+        let mut decoder = registry.stream_decoder();
+        let mut piece = [0; 4];
+        for character in text.chars() {
+            decoder.feed(character.encode_utf8(&mut piece));
         }
+        decoder.flush();
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", &text[..20]);
     }
 }

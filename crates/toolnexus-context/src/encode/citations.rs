@@ -104,3 +104,196 @@ fn tag_end(text: &str, start: usize) -> TagEnd {
     }
     TagEnd::Missing
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{CitationFormat, RegistryConfig, SourceKind};
+
+    fn stays(registry: &Registry, text: &str) {
+        assert!(
+            matches!(registry.encode_citations(text, Evidence::Current), Cow::Borrowed(same) if same == text)
+        );
+    }
+
+    // CTX-35, CTX-70, CTX-56, case 41
+    #[test]
+    fn public_tags_become_references() {
+        let registry = Registry::new(true);
+        let text = concat!(
+            r#"Knowledge <kb doc="A &amp; B.pdf" chunk_id="c-real" kb_id="kb-real" />; "#,
+            r#"web <web url="https://e.com/a?x=1&amp;y=2" title="E &amp; M" />"#,
+        );
+        let encoded = registry.encode_citations(text, Evidence::NavigationOnly);
+        assert_eq!(encoded, r#"Knowledge <ref id="chunk://1"/>; web <ref id="url://1"/>"#);
+        assert_eq!(registry.decode_output_text(&encoded), "Knowledge ; web ", "replayed, not retrieved");
+        assert_eq!(
+            registry.encode_citations(&encoded, Evidence::Current),
+            encoded,
+            "once more changes nothing"
+        );
+        assert_eq!(registry.encode_citations(text, Evidence::Current), encoded);
+        assert_eq!(registry.decode_output_text(&encoded), text, "title and knowledge base were kept");
+    }
+
+    // CTX-70: attributes in any order, in any case, with any entities
+    #[test]
+    fn tags_are_read_as_html_is() {
+        let registry = Registry::new(true);
+        let id = "a\"b<c>'d&e é";
+        for tag in [
+            r#"<kb chunk_id="a&#34;b&lt;c&gt;&#39;d&amp;e é">"#,
+            "<KB KB_ID=\"k\"\n\tChunk_Id = \"a&quot;b&LT;c&gt;&apos;d&#x26;e &eacute;\" doc=\"x\"/>",
+            r#"<kb doc='chunk_id="no"' x y=z chunk_id="a&quot;b<c&gt;'d&amp;e é" />"#,
+            r#"<kb chunk_id="a&quot;b<c&gt;'d&amp;e é" chunk_id="second"/>"#,
+        ] {
+            assert_eq!(
+                registry.encode_citations(tag, Evidence::Current),
+                r#"<ref id="chunk://1"/>"#,
+                "{tag}"
+            );
+        }
+        assert_eq!(registry.chunk_handle(id).as_deref(), Some("chunk://1"));
+        assert_eq!(registry.chunk_handle("no").or(registry.chunk_handle("second")), None);
+    }
+
+    // CTX-35, CTX-17, CTX-70
+    #[test]
+    fn a_tag_without_a_source_stays() {
+        let registry = Registry::new(true);
+        registry.register_document("doc-real");
+        for text in [
+            "<kb />",
+            r#"<kb doc="A"/>"#,
+            r#"<kb doc="A" chunk_id=""/>"#,
+            r#"<kb doc="A" chunk_id="  "/>"#,
+            "<kb doc='A' chunk_id='c'/>",
+            "<kb chunk_id=c/>",
+            r#"<kb data-chunk_id="c"/>"#,
+            r#"<kb doc=" chunk_id=">c"/>"#,
+            r#"<kb chunk_id="chunk://7"/>"#,
+            r#"<kb chunk_id="doc://1"/>"#,
+            r#"<kb chunk_id="c7"/>"#,
+            r#"<kb chunk_id="res://0001"/>"#,
+            r#"<kb chunk_id="toolnexus://doc/doc-real"/>"#,
+            r#"<web title="T"/>"#,
+            r#"<web url="" title="T"/>"#,
+            r#"<kbd chunk_id="c">"#,
+            r#"<kb-x chunk_id="c">"#,
+            r#"</kb chunk_id="c">"#,
+            r#"<kb chunk_id="c""#,
+            r#"<kb chunk_id="c" <b>"#,
+            "<kb",
+            "<",
+            "plain",
+            "",
+        ] {
+            stays(&registry, text);
+        }
+        assert_eq!(registry.chunk_handle("c"), None);
+        assert_eq!(
+            registry.register_chunk(SourceRef::new("first")).as_deref(),
+            Some("chunk://1"),
+            "nothing was"
+        );
+        let text = r#"<kb chunk_id="chunk://1"/> <kb chunk_id="toolnexus://chunk/first"/> <kb x="<kb chunk_id="first"/>"#;
+        let encoded = registry.encode_citations(text, Evidence::NavigationOnly);
+        assert_eq!(encoded, r#"<ref id="chunk://1"/> <ref id="chunk://1"/> <kb x="<kb chunk_id="first"/>"#);
+    }
+
+    // CTX-70, CTX-54: formats of the application's
+    #[test]
+    fn the_kind_is_that_of_the_format() {
+        let wiki = CitationFormat::new(
+            "wiki",
+            |source| format!("<wiki page=\"{}\">", source.id),
+            |tag| {
+                let id = tag.split('"').nth(1)?.to_owned();
+                Some(CitedSource { id, document_id: "d".into(), ..Default::default() })
+            },
+        );
+        let config = RegistryConfig::default()
+            .kind(SourceKind::new("wiki").citable())
+            .kind(SourceKind::new("faq").citable())
+            .citation_format("wiki", wiki)
+            .citation_format("faq", CitationFormat::knowledge());
+        let registry = Registry::with_config(config).unwrap();
+        registry.register("faq", SourceRef::new("faq-1"), Evidence::NavigationOnly).unwrap();
+        let text = r#"<WIKI page="Home"> <kb chunk_id="faq-1"/> <kb chunk_id="other"/>"#;
+        let encoded = registry.encode_citations(text, Evidence::Current);
+        assert_eq!(encoded, r#"<ref id="wiki://1"/> <ref id="faq://1"/> <ref id="chunk://1"/>"#);
+        assert_eq!(
+            registry.decode_output_text(&encoded),
+            r#"<wiki page="Home"> <kb doc="" chunk_id="faq-1" /> <kb doc="" chunk_id="other" />"#
+        );
+        assert_eq!(registry.decode_output_text("](wiki://1"), "](toolnexus://doc/d");
+    }
+
+    // CTX-35: linear in the text
+    #[test]
+    fn hostile_text_takes_linear_time() {
+        let registry = Registry::new(true);
+        for part in ["<kb ", "<kb \"", "<kb x=\"\" \"", "<web url=\"<", "<", "<kb chunk_id=\"c-1\"/>"] {
+            for end in ["", ">"] {
+                let text = part.repeat(200_000 / part.len()) + end;
+                let begin = std::time::Instant::now();
+                registry.encode_citations(&text, Evidence::Current);
+                assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{part}");
+            }
+        }
+        // Attributes without end.
+        for part in ["a", "a=\"b\" ", "'", "=", "a= ", "/ ", "\"", "x='y'", "&", "&#34;", "&amp"] {
+            let text = format!("<kb {} chunk_id=\"c-2\"/>", part.repeat(200_000 / part.len()));
+            let begin = std::time::Instant::now();
+            registry.encode_citations(&text, Evidence::Current);
+            assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{part}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        // CTX-70: what is written is read back, and is one tag
+        #[test]
+        fn what_is_written_is_read_back(
+            id in "[ -~é见🦀\n]{1,12}",
+            title in "[ -~é见🦀\n]{0,12}",
+            kb in "[ -~é见🦀\n]{0,12}",
+        ) {
+            let mut source = CitedSource { id, title, ..Default::default() };
+            let web = CitationFormat::web();
+            prop_assert_eq!((web.parse)(&(web.render)(&source)), Some(source.clone()));
+            if !kb.trim().is_empty() {
+                source.knowledge_base_id = kb;
+            }
+            let format = CitationFormat::knowledge();
+            let tag = (format.render)(&source);
+            prop_assert_eq!((tag.matches('<').count(), tag.find('>')), (1, Some(tag.len() - 1)));
+            prop_assert_eq!((format.parse)(&tag), Some(source.clone()));
+            let registry = Registry::new(true);
+            let text = format!("a {tag} b {tag}");
+            let encoded = registry.encode_citations(&text, Evidence::Current).into_owned();
+            match registry.chunk_handle(&source.id) {
+                Some(handle) => prop_assert_eq!(encoded, format!("a <ref id=\"{handle}\"/> b <ref id=\"{handle}\"/>")),
+                None => prop_assert_eq!(encoded, text),
+            }
+        }
+
+        // CTX-35: any text; what is no citation keeps its bytes, and once is enough
+        #[test]
+        fn any_text_is_encoded_once(parts in proptest::collection::vec(proptest::sample::select(vec![
+            "<kb ", "<web ", "<", ">", "/>", "\"", "'", "=", "chunk_id", "url=\"", "chunk_id=\"", "a", "é", " ", "</kb>", "<kb chunk_id=\"a\"/>", "&amp;",
+        ]), 0..20)) {
+            let registry = Registry::new(true);
+            let text = parts.concat();
+            let encoded = registry.encode_citations(&text, Evidence::Current).into_owned();
+            prop_assert_eq!(registry.encode_citations(&encoded, Evidence::Current), encoded.as_str());
+            if !encoded.contains("<ref") {
+                prop_assert_eq!(encoded, text);
+            }
+        }
+    }
+}

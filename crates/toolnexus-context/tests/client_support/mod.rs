@@ -92,7 +92,8 @@ impl Mode {
             Mode::Run => {
                 let events = Seen::new();
                 let kept = events.clone();
-                let on_event: toolnexus_llm::EventSink = Arc::new(move |event: &StreamEvent| kept.push(event.clone()));
+                let on_event: toolnexus_llm::EventSink =
+                    Arc::new(move |event: &StreamEvent| kept.push(event.clone()));
                 let options = RunOptions { id: id.into(), on_event: Some(on_event), ..Default::default() };
                 let result = within(client.run_with(prompt, toolkit, options)).await.unwrap();
                 Told { events: events.all(), result }

@@ -274,7 +274,9 @@ impl<'j> Reader<'j, '_> {
             members.all("parts").for_each(|parts| self.texts_of(parts, &result));
         }
         let is_signed = members.has_text(THOUGHT_SIGNATURE);
-        is_signed.then_some(Block { index: 0, is_signed, is_reasoning: is_thought, must_be_signed: false })
+        // A thought that lost its signature may have been signed as the model wrote it.
+        let matters = is_signed || is_thought;
+        matters.then_some(Block { index: 0, is_signed, is_reasoning: is_thought, must_be_signed: false })
     }
 
     /// The response of a function. Its text is its `output` or `error`; without either it is all text.
