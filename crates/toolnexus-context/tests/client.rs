@@ -64,7 +64,7 @@ async fn a_turn_is_encoded_for_the_model_and_durable_for_everybody_else() {
         assert_eq!(result_texts(second), [view], "{style:?}");
 
         let durable = json!({"knowledge_id": "doc-new-1"});
-        assert_eq!(args.all(), [durable.clone()]);
+        assert_eq!(args.all(), std::slice::from_ref(&durable));
         assert_eq!(hooked.before_tool.all()[0]["args"], durable);
         assert_eq!(hooked.after_tool.all()[0]["args"], durable);
         assert!(hooked.before_llm.all()[0].to_string().contains(NEW));
@@ -179,7 +179,7 @@ async fn the_call_inside_call_tool_has_the_policy_of_its_tool() {
             let told = mode.tell(&client, &Toolkit::from_tools([read]), NEW, "").await;
 
             let durable = json!({"knowledge_id": "doc-new-1"});
-            assert_eq!(args.all(), [durable.clone()], "{style:?} {mode:?}");
+            assert_eq!(args.all(), std::slice::from_ref(&durable), "{style:?} {mode:?}");
             let before = hooked.before_tool.all();
             assert_eq!(
                 (before.len(), &before[0]["name"], &before[0]["args"]),

@@ -199,7 +199,7 @@ async fn numbers_do_not_depend_on_which_call_was_faster() {
             let client = create_client(options(style, &server, config()));
             let (first_done, wait_for_first) = tokio::sync::watch::channel(false);
             let tool = |name: &'static str, id: &'static str, waits: bool| {
-                let (done, mut wait) = (first_done.clone(), wait_for_first.clone());
+                let (done, wait) = (first_done.clone(), wait_for_first.clone());
                 toolnexus_core::define_tool(
                     name,
                     name,

@@ -156,17 +156,18 @@ fn check_requests(requests: &[Value]) {
     {
         assert!(all.contains(handle), "{handle} is in no request");
     }
-    let messages =
-        json!(requests.iter().map(|body| [&body["messages"], &body["contents"]]).collect::<Vec<_>>());
-    for planted in PLANTED {
-        // An MCP result is opaque but for its files, and its links are listed as they are.
-        if planted != PLANTED[3] {
-            // A bare id within a path of an undeclared argument is not told from any other text.
-            let text = messages.to_string().replace("/d/document-36283d3d", "");
-            let found = text
-                .find(planted)
-                .map(|at| text[at.saturating_sub(200)..].chars().take(400).collect::<String>());
-            assert_eq!(found, None, "{planted}");
+    for (at, body) in requests.iter().enumerate() {
+        let messages = json!([body["messages"], body["contents"]]).to_string();
+        // A bare id within a path of an undeclared argument is not told from any other text.
+        let text = messages.replace("/d/document-36283d3d", "");
+        for planted in PLANTED {
+            // An MCP result is opaque but for its files, and its links are listed as they are.
+            let is_shown = planted == PLANTED[3];
+            // Private and routing ids that the model wrote into its answer are text from then on.
+            let was_said = at == 2 && [U, S, T].contains(&planted);
+            let found = text.find(planted).filter(|_| !is_shown && !was_said);
+            let around = found.map(|at| text[..at].chars().rev().take(80).collect::<Vec<char>>());
+            assert_eq!(around.map(|before| before.into_iter().rev().collect::<String>()), None, "{planted}");
         }
     }
 }

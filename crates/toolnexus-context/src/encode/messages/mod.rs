@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use toolnexus_core::Style;
 use toolnexus_llm::Message;
 
-use crate::json_text::rewrite_strings;
+use crate::json_text::{members, rewrite_strings};
 use crate::{Evidence, Registry};
 
 pub(crate) use call_names::CallNames;
@@ -181,7 +181,13 @@ impl Registry {
         for field in fields(outlines) {
             if let Content::Arguments { tool } = &field.content {
                 let encoded = self.encode_arguments(tool, &field.text);
-                field.set(encoded);
+                if encoded.is_none() && field.is_string && members(&field.text).is_none() {
+                    // What is no JSON never ran. It is shown as any text.
+                    self.each_text(field, Registry::encode_resources);
+                    self.each_text(field, Registry::encode_uris);
+                } else {
+                    field.set(encoded);
+                }
             }
         }
     }
