@@ -1,13 +1,15 @@
 //! Places to route to: their ids in definitions, directories and text.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod client_support;
 mod support;
 
+use client_support::{STYLES, fixed, options, reply, result_texts, sent, server, tool, within};
 use serde_json::{Value, json};
-use support::{S, T, fixture};
+use support::{S, T, config, fixture};
 use toolnexus_context::{Registry, RegistryConfig, ToolPolicy};
-use toolnexus_core::ToolResult;
-use toolnexus_llm::Message;
+use toolnexus_core::{ToolResult, Toolkit};
+use toolnexus_llm::{BeforeToolEvent, ClientOptions, Hooks, Message, ToolOverride, create_client};
 
 /// Another server.
 const S2: &str = "5f0d1a55-9f0a-4c0c-8a53-0f6a0c0f7a11";
@@ -274,6 +276,42 @@ fn found_definitions_are_those_of_the_array() {
         registry.encode_tools(&[listed])[0]["description"],
         "Search.\n- server_tool — of server_id=\"ms1\""
     );
+}
+
+// CTX-96, CTX-95: hooks, approval and the tool itself decide on durable ids, once the envelope is an object
+#[tokio::test]
+async fn a_decoded_route_passes_the_ordinary_checks() {
+    for style in STYLES {
+        let call = |reference: &str| json!({"tool_ref": reference, "arguments": "{\"q\": \"x\"}"});
+        let server = server([
+            reply(style).tool_call("c1", "discover_mcp_tools", json!({"query": "maps"})),
+            reply(style)
+                .tool_call("c2", "call_mcp_tool", call("mt1"))
+                .tool_call("c3", "call_mcp_tool", call("mt2"))
+                .tool_call("c4", "call_mcp_tool", call("mt3")),
+            reply(style).text("done"),
+        ])
+        .await;
+        let found = format!(r#"{{"tools":[{{"tool_ref":"{T}"}},{{"tool_ref":"mcpt_forbidden"}}]}}"#);
+        let (bridge, called) = tool("call_mcp_tool", |_| ToolResult::success("routed"));
+        let hooks = Hooks::default().with_before_tool(|event: BeforeToolEvent| async move {
+            let is_forbidden = event.args.get("tool_ref").is_some_and(|id| id == "mcpt_forbidden");
+            Ok(is_forbidden.then(|| ToolOverride::result(ToolResult::failure("not approved"))))
+        });
+        let client = create_client(ClientOptions { hooks: Some(hooks), ..options(style, &server, config()) });
+        let toolkit = Toolkit::from_tools([fixed("discover_mcp_tools", &found), bridge]);
+        within(client.run("find it", &toolkit)).await.unwrap();
+        assert_eq!(called.all(), [json!({"tool_ref": T, "arguments": {"q": "x"}})], "{style:?}");
+        let bodies: Vec<Value> = server.requests().iter().map(|request| request.json()).collect();
+        assert_eq!(
+            result_texts(sent(style, &bodies[2]))[1..],
+            [
+                "routed",
+                "not approved",
+                "unresolved model handles: mt3. Use only handles shown in this conversation."
+            ]
+        );
+    }
 }
 
 // CTX-93, CTX-92: the work is linear
