@@ -4,6 +4,8 @@
 mod client_support;
 mod support;
 
+use proptest::prelude::*;
+
 use client_support::{STYLES, fixed, options, reply, result_texts, sent, server, tool, within};
 use serde_json::{Value, json};
 use support::{S, T, config, fixture};
@@ -324,4 +326,61 @@ fn routing_text_is_linear() {
     }
     let deep = format!("{{\"servers\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(result_view(&registry, "discover_mcp_tools", &deep), deep);
+}
+
+/// JSON that is built of what definitions are built of.
+fn any_definition() -> impl Strategy<Value = Value> {
+    let line = format!("x\n{{\"server_id\":\"{S}\"}}\nserver_id=\"{S2}\"");
+    let strings = ["discover_mcp_tools", "call_mcp_tool", "x", S, S2, "ms1", "ms7", &line].map(Value::from);
+    let keys = [
+        "name",
+        "description",
+        "parameters",
+        "input_schema",
+        "properties",
+        "server_id",
+        "tool_ref",
+        "enum",
+        "function",
+        "functionDeclarations",
+    ];
+    let leaf = prop_oneof![prop::sample::select(strings.to_vec()), Just(json!(null)), Just(json!(1.5))];
+    leaf.prop_recursive(6, 48, 5, move |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            3 => prop::collection::vec((prop::sample::select(keys.to_vec()), inner), 0..5).prop_map(|members| {
+                Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    // CTX-91: whatever stands in a tools array, encoding it again changes nothing more
+    #[test]
+    fn definitions_are_encoded_once(tools in prop::collection::vec(any_definition(), 0..4)) {
+        let registry = Registry::new(true);
+        let encoded = registry.encode_tools(&tools);
+        prop_assert_eq!(encoded.len(), tools.len());
+        prop_assert_eq!(registry.encode_tools(&encoded), encoded.clone());
+        prop_assert_eq!(registry.encode_tools(&tools), encoded);
+    }
+
+    // CTX-93: nothing else in a text changes
+    #[test]
+    fn routing_text_keeps_all_else(
+        pieces in prop::collection::vec(
+            prop::sample::select(vec!["server_id=\"", "\"", "=", S, S2, "server_id", " ", "x", "中", "tool_ref=\""]),
+            0..12,
+        ),
+    ) {
+        let registry = Registry::new(true);
+        registry.encode_tools(&[directory(&[S], "")]);
+        let text = pieces.concat();
+        let encoded = text_view(&registry, "user", &text);
+        prop_assert_eq!(encoded.replace(r#"server_id="ms1""#, &format!(r#"server_id="{S}""#)), text);
+        prop_assert_eq!(text_view(&registry, "user", &encoded), encoded);
+    }
 }
