@@ -78,10 +78,6 @@ impl Numbered {
         self.places.get(value).copied()
     }
 
-    pub(crate) fn value(&self, place: usize) -> Option<&Arc<str>> {
-        self.values.get(place)
-    }
-
     /// What the digits of a handle stand for. They must be spelled as the handle is.
     pub(crate) fn resolve_digits(&self, digits: &str) -> Option<&Arc<str>> {
         if !self.is_spelled(digits) {
