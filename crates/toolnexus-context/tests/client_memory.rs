@@ -96,7 +96,7 @@ async fn an_id_that_is_registered_later_rewrites_nothing() {
     }
 }
 
-// CTX-110: a message is encoded once in a run: every later request holds the very same one, a long
+// CTX-110, CTX-3: a message is encoded once in a run: every later request holds the very same one, a long
 // history included, and system text and tools are the same bytes
 #[tokio::test]
 async fn a_message_is_encoded_once() {

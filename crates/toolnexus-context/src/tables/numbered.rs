@@ -97,6 +97,13 @@ impl Numbered {
         text.strip_prefix(&self.prefix).is_some_and(is_digits)
     }
 
+    /// Whether the whole text is spelled as a handle of this table, issued or not.
+    pub(crate) fn is_handle(&self, text: &str) -> bool {
+        let digits = text.strip_prefix(&self.prefix).filter(|digits| self.is_spelled(digits));
+        // A number that is too long to be read is no less a handle.
+        digits.is_some_and(|digits| digits.parse::<usize>().map_or(true, |number| number >= self.start))
+    }
+
     /// Whether digits are spelled as in a handle: padded to the width, and no further.
     fn is_spelled(&self, digits: &str) -> bool {
         let shortest = self.width.max(1);
