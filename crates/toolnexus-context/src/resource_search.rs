@@ -75,16 +75,12 @@ impl ResourceSearch {
                 for found in &mut ends {
                     longest = longest.max(found.range.end);
                     let is_longer = chosen.as_ref().is_none_or(|best| found.range.end > best.range.end);
-                    if !found.range.is_empty() && is_longer && accepted(&found) {
+                    if is_longer && accepted(&found) {
                         chosen = Some(found);
                     }
                 }
-                // A pattern may match nothing between two characters; it goes on behind the next one.
-                from = match &chosen {
-                    Some(chosen) => chosen.range.end,
-                    None if longest > first.start() => longest,
-                    None => longest + text.get(longest..)?.chars().next()?.len_utf8(),
-                };
+                // No match is empty, so this goes on.
+                from = chosen.as_ref().map_or(longest, |chosen| chosen.range.end);
                 if chosen.is_some() {
                     return chosen;
                 }

@@ -8,7 +8,7 @@ use memchr::memmem;
 use super::encoded::Encoded;
 use crate::known_values::{Occurrence, Verdict};
 use crate::settings::{KindId, Settings, SpaceId};
-use crate::syntax::{is_resource_handle, is_word};
+use crate::syntax::is_word;
 use crate::tables::source_handle;
 use crate::{Evidence, Registry, SourceRef, TextForm};
 
@@ -23,9 +23,6 @@ impl Registry {
             let at = from + found;
             from = at + beginning.len();
             let Some((kind, id, end)) = settings.uri_at(text, at) else { continue };
-            if !is_identity(settings, &id) {
-                continue;
-            }
             let source = SourceRef::new(id);
             let Some(handle) = self.register_as(kind, &source, Evidence::NavigationOnly) else { continue };
             out.push_str(text.get(copied..at).unwrap_or_default());
@@ -86,15 +83,6 @@ impl Registry {
             None => text.to_owned(),
         }
     }
-}
-
-/// Whether the id of a URI is registered as it is: not another one's handle or URI, not trimmed. Else its
-/// handle would stand for something else.
-fn is_identity(settings: &Settings, id: &str) -> bool {
-    id.trim() == id
-        && !is_resource_handle(id)
-        && settings.whole_handle(id).is_none()
-        && settings.whole_uri(id).is_none()
 }
 
 /// Whether an occurrence of a source's id may become its handle: only where decoding brings the id back,
