@@ -80,7 +80,8 @@ fn durable(registry: &Registry, values: &[(usize, String)]) -> HashMap<String, S
             1 => registry.register_knowledge_base(value),
             _ => registry.register_url(value, ""),
         };
-        if let Some(handle) = handle {
+        // A value that is a handle itself is registered as nothing.
+        if let Some(handle) = handle.filter(|handle| *handle != value.to_lowercase()) {
             durable.entry(handle).or_insert_with(|| {
                 // A URI is registered as the id in it.
                 let id = value.trim();
