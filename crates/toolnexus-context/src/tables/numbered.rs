@@ -101,7 +101,7 @@ impl Numbered {
     pub(crate) fn is_handle(&self, text: &str) -> bool {
         let digits = text.strip_prefix(&self.prefix).filter(|digits| self.is_spelled(digits));
         // A number that is too long to be read is no less a handle.
-        digits.is_some_and(|digits| digits.parse::<u128>().map_or(true, |number| number >= wide(self.start)))
+        digits.is_some_and(|digits| digits.parse::<usize>().map_or(true, |number| number >= self.start))
     }
 
     /// Whether digits are spelled as in a handle: padded to the width, and no further.
