@@ -290,7 +290,8 @@ mod tests {
     impl Views for Fixed {
         fn view(&self, call_id: &str, tool: &str, output: &str) -> Option<String> {
             self.asked.lock().unwrap().push(format!("{call_id} {tool} {output}"));
-            output.starts_with("fresh").then(|| format!("<view of=\"{call_id}\"/> toolnexus://doc/as-it-is"))
+            (output.is_empty() || output.starts_with("fresh"))
+                .then(|| format!("<view of=\"{call_id}\"/> toolnexus://doc/as-it-is"))
         }
     }
 
@@ -330,6 +331,19 @@ mod tests {
                 format!(" h {output}")
             ]
         );
+    }
+
+    // CTX-74, CTX-103: an empty result has a view too
+    #[test]
+    fn an_empty_result_has_a_view() {
+        let list = json!([
+            {"role": "tool", "tool_call_id": "a", "content": ""},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b", "content": ""}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "h", "response": {"output": ""}}}]}
+        ]);
+        let encoded = encoded(&Registry::new(true), &Fixed::default(), &mut CallNames::default(), list);
+        let text = serde_json::to_string(&encoded).unwrap();
+        assert_eq!(text.matches("as-it-is").count(), 3, "{text}");
     }
 
     // CTX-33, CTX-110: messages that come later know the calls of those before
