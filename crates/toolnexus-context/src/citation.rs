@@ -4,6 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// The tag by which a model cites: `<ref id="HANDLE"/>`.
+pub(crate) const CITATION_TAG: &str = "ref";
+
 /// A source as a public citation shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -20,10 +23,28 @@ pub struct CitedSource {
 
 /// Writes a citation.
 type Render = dyn Fn(&CitedSource) -> String + Send + Sync;
-/// Reads the inside of a tag's brackets.
+/// Reads a tag.
 type Parse = dyn Fn(&str) -> Option<CitedSource> + Send + Sync;
 
 /// How citations of a kind are written in public text, and read back.
+///
+/// ```
+/// use toolnexus_context::{CitationFormat, CitedSource, Registry, RegistryConfig};
+/// let format = CitationFormat::new(
+///     "cite",
+///     |source| format!("<cite page=\"{}\">", source.id.replace('"', "&quot;")),
+///     |tag| {
+///         let mut cited = CitedSource::default();
+///         cited.id = tag.split('"').nth(1)?.replace("&quot;", "\"");
+///         Some(cited)
+///     },
+/// );
+/// let config = RegistryConfig::default().citation_format("url", format);
+/// let registry = Registry::with_config(config).unwrap();
+/// registry.register_url("https://example.com/", "Example");
+/// let answer = r#"It is there <ref id="url://1"/>."#;
+/// assert_eq!(registry.decode_output_text(answer), r#"It is there <cite page="https://example.com/">."#);
+/// ```
 #[derive(Clone)]
 pub struct CitationFormat {
     pub(crate) tag_name: String,

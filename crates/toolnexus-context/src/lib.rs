@@ -35,6 +35,7 @@ mod encode;
 mod error;
 mod handle_table;
 mod handles_in_text;
+mod identity;
 mod json_text;
 mod known_values;
 mod leaks;

@@ -64,7 +64,7 @@ async fn a_turn_is_encoded_for_the_model_and_durable_for_everybody_else() {
         assert_eq!(result_texts(second), [view], "{style:?}");
 
         let durable = json!({"knowledge_id": "doc-new-1"});
-        assert_eq!(args.all(), [durable.clone()]);
+        assert_eq!(args.all(), std::slice::from_ref(&durable));
         assert_eq!(hooked.before_tool.all()[0]["args"], durable);
         assert_eq!(hooked.after_tool.all()[0]["args"], durable);
         assert!(hooked.before_llm.all()[0].to_string().contains(NEW));
@@ -179,7 +179,7 @@ async fn the_call_inside_call_tool_has_the_policy_of_its_tool() {
             let told = mode.tell(&client, &Toolkit::from_tools([read]), NEW, "").await;
 
             let durable = json!({"knowledge_id": "doc-new-1"});
-            assert_eq!(args.all(), [durable.clone()], "{style:?} {mode:?}");
+            assert_eq!(args.all(), std::slice::from_ref(&durable), "{style:?} {mode:?}");
             let before = hooked.before_tool.all();
             assert_eq!(
                 (before.len(), &before[0]["name"], &before[0]["args"]),
@@ -256,6 +256,29 @@ async fn a_fetched_page_is_evidence() {
     }
 }
 
+// CTX-61: evidence is what the tool really ran with, when a hook gave it other arguments
+#[tokio::test]
+async fn evidence_is_what_was_fetched() {
+    for (style, mode) in every_way() {
+        let server = server([
+            reply(style).tool_call("c1", "webfetch", json!({"url": "https://asked.example/"})),
+            reply(style).text("<ref id=\"url://1\"/>|<ref id=\"url://2\"/>"),
+        ])
+        .await;
+        let hooks = toolnexus_llm::Hooks::default().with_before_tool(|_event| async {
+            let args = json!({"url": "https://fetched.example/"}).as_object().unwrap().clone();
+            Ok(Some(toolnexus_llm::ToolOverride { args: Some(args), ..Default::default() }))
+        });
+        let client = create_client(ClientOptions {
+            hooks: Some(hooks),
+            ..options(style, &server, RegistryConfig::default())
+        });
+        let result = mode.run(&client, &Toolkit::from_tools([fixed("webfetch", "page")]), "hi").await;
+        // The model's own argument is the first URL; it was not fetched.
+        assert_eq!(result.text, "|<web url=\"https://fetched.example/\" title=\"\" />", "{style:?} {mode:?}");
+    }
+}
+
 // CTX-101: an observer sees exactly what is sent and what comes back, and each call; of a sensitive tool
 // its keys and counts alone
 #[tokio::test]
@@ -309,23 +332,23 @@ async fn an_observer_sees_what_crosses() {
 #[tokio::test]
 async fn a_registry_can_be_given_to_one_run() {
     for style in STYLES {
-        let server = server([
-            reply(style).text("doc://1"),
-            reply(style).text("doc://1"),
-            reply(style).text("doc://1 <ref id=\"chunk://1\"/>"),
-        ])
-        .await;
+        let known = reply(style).text("doc://1");
+        let cited = reply(style).text("doc://1 <ref id=\"chunk://1\"/>");
+        let server = server([known.clone(), known.clone(), known.clone(), known, cited]).await;
         let client = create_client(options(style, &server, config()));
-        // Two runs of the client's own boundary know nothing of each other.
-        assert_eq!(Mode::Run.run(&client, &Toolkit::default(), NEW).await.text, NEW);
-        assert_eq!(Mode::Run.run(&client, &Toolkit::default(), "hi").await.text, "");
+        // Two runs of the client's own boundary know nothing of each other, however they are made.
+        let none = Toolkit::default();
+        assert_eq!(Mode::Run.run(&client, &none, NEW).await.text, NEW);
+        assert_eq!(Mode::Run.run(&client, &none, "hi").await.text, "");
+        assert_eq!(Mode::Stream.run(&client, &none, "hi").await.text, "");
+        assert_eq!(within(client.ask("hi", &none, "other")).await.unwrap().text, "");
 
         let registry = fixture();
         let options = RunOptions { boundary: of(&registry), ..Default::default() };
         let prompt = format!("read doc-real {R} and {NEW}");
         let result = within(client.run_with(prompt, &Toolkit::default(), options)).await.unwrap();
         assert_eq!(result.text, format!("toolnexus://doc/doc-real {KB}"));
-        assert!(server.requests()[2].text().contains("read doc-real res://0001 and doc://2"));
+        assert!(server.requests()[4].text().contains("read doc-real res://0001 and doc://2"));
         assert_eq!(registry.register_document("doc-new-1").as_deref(), Some("doc://2"));
     }
 }
@@ -565,6 +588,7 @@ async fn a_translation_passes_the_boundary() {
         };
         let answer = within(client.translate(request)).await.unwrap();
         assert_eq!(answer.text, format!("see {NEW}"));
+        assert_eq!(answer.tool_calls.len(), 2);
         assert_eq!(answer.tool_calls[0].arguments, r#"{"knowledge_id":"doc-new-1"}"#);
         assert_eq!(answer.tool_calls[1].arguments, json!({"note": NEW}).to_string());
         let body = server.requests()[0].json();

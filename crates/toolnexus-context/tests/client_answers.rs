@@ -73,6 +73,34 @@ async fn signed_reasoning_goes_back_raw_within_the_run() {
     }
 }
 
+// CTX-40: the same for reasoning that decoding leaves alone and encoding would change
+#[tokio::test]
+async fn signed_reasoning_that_names_an_identity_goes_back_raw() {
+    for (style, mode) in
+        [(Style::Anthropic, Mode::Run), (Style::Anthropic, Mode::Stream), (Style::Gemini, Mode::Run)]
+    {
+        let server = server([
+            reply(style).thinking(format!("so it is {NEW}"), "c2lnbmVk").tool_call(
+                "c1",
+                "read_source",
+                json!({}),
+            ),
+            reply(style).text("ok"),
+            reply(style).text("ok"),
+        ])
+        .await;
+        let client = create_client(options(style, &server, config()));
+        let told = mode.tell(&client, &Toolkit::from_tools([fixed("read_source", "x")]), NEW, "c").await;
+        mode.tell(&client, &Toolkit::default(), "again", "c").await;
+        let stored = thoughts(&values(&told.result.messages));
+        assert!(json!(stored).to_string().contains("c2lnbmVk"));
+        let body = server.requests()[1].json();
+        assert_eq!(thoughts(sent(style, &body)), stored, "{style:?} {mode:?}");
+        // A later run remembers nothing: what it would have to change it does not send.
+        assert_eq!(thoughts(sent(style, &server.requests()[2].json())), Vec::<Value>::new());
+    }
+}
+
 // CTX-40: reasoning in which nothing changes keeps its signature, stored and sent, in later runs too;
 // opaque encrypted reasoning is kept as it is
 #[tokio::test]

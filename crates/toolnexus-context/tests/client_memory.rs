@@ -96,7 +96,7 @@ async fn an_id_that_is_registered_later_rewrites_nothing() {
     }
 }
 
-// CTX-110: a message is encoded once in a run: every later request holds the very same one, a long
+// CTX-110, CTX-3: a message is encoded once in a run: every later request holds the very same one, a long
 // history included, and system text and tools are the same bytes
 #[tokio::test]
 async fn a_message_is_encoded_once() {
@@ -199,7 +199,7 @@ async fn numbers_do_not_depend_on_which_call_was_faster() {
             let client = create_client(options(style, &server, config()));
             let (first_done, wait_for_first) = tokio::sync::watch::channel(false);
             let tool = |name: &'static str, id: &'static str, waits: bool| {
-                let (done, mut wait) = (first_done.clone(), wait_for_first.clone());
+                let (done, wait) = (first_done.clone(), wait_for_first.clone());
                 toolnexus_core::define_tool(
                     name,
                     name,

@@ -5,8 +5,8 @@ mod support;
 
 use support::{R, U};
 use toolnexus_context::{
-    CitationFormat, CitedSource, ContextError, ContextOptions, Evidence, KeySpace, Limits, PrivateSpace,
-    Registry, RegistryConfig, ResourcePattern, SourceKind, SourceRef, TextForm, ToolPolicy,
+    CitationFormat, CitedSource, ContextError, ContextOptions, Evidence, KeySpace, Limits, ModelToolCall,
+    PrivateSpace, Registry, RegistryConfig, ResourcePattern, SourceKind, SourceRef, TextForm, ToolPolicy,
 };
 
 /// The refusal, which a registry and a client's boundary give alike.
@@ -153,6 +153,29 @@ fn old_forms_can_be_turned_off() {
     assert_eq!(registry.decode_output_text("doc://1"), "toolnexus://doc/d1");
     assert_eq!(registry.register_document("toolnexus://doc/d1").as_deref(), Some("doc://1"));
     assert_eq!(Registry::new(true).register_document("d1"), None);
+}
+
+// CTX-5: a kind is renamed in everything that speaks of it
+#[test]
+fn a_kind_can_be_renamed() {
+    let format = CitationFormat::new("cite", |source| format!("<cite {}>", source.id), |_| None);
+    let config = RegistryConfig::default()
+        .policy("read_any", policy().id_keys(["id", "knowledge_id"]).kinds_of("id", ["doc", "chunk"]))
+        .citation_format("chunk", format)
+        .rename_kind("chunk", "piece")
+        .rename_kind("doc", "document")
+        .rename_kind("page", "doc");
+    let registry = Registry::with_config(config).unwrap();
+    assert_eq!(registry.register_document("doc-one").as_deref(), Some("document://1"));
+    assert_eq!(registry.register_chunk(SourceRef::new("chunk-one")).as_deref(), Some("piece://1"));
+    assert_eq!(
+        registry.decode_output_text(r#"<ref id="piece://1"/> document://1 doc://42"#),
+        "<cite chunk-one> toolnexus://document/doc-one doc://42"
+    );
+    let mut calls =
+        [ModelToolCall::new("c", "read_any", r#"{"id":["document://1","c1"],"knowledge_id":"d1"}"#)];
+    registry.decode_tool_calls(&mut calls);
+    assert_eq!(calls[0].arguments, r#"{"id":["doc-one","chunk-one"],"knowledge_id":"doc-one"}"#);
 }
 
 // CTX-23: patterns are those that are given

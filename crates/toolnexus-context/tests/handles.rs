@@ -370,7 +370,7 @@ fn threads_get_one_handle_for_one_key() {
                 for step in 0..KEYS {
                     // Each thread begins elsewhere, half of them go backwards.
                     let key = (step + thread * KEYS / THREADS) % KEYS;
-                    let key = if thread % 2 == 0 { key } else { KEYS - 1 - key };
+                    let key = if thread.is_multiple_of(2) { key } else { KEYS - 1 - key };
                     let id = format!("identity-{key}");
                     handles[key] = [
                         registry.register_document(&id).unwrap(),

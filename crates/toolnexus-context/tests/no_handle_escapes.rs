@@ -136,12 +136,10 @@ fn script(style: Style, tiers: bool) -> Vec<ModelReply> {
     act = call(act, "d2", "call_mcp_tool", json!({"tool_ref": "mt1", "arguments": "{\"a\":\"doc://1\"}"}));
     act = act.tool_call_raw("d3", "use_all", "{\"doc\": \"doc://1\", ");
     act = call(act, "d4", "ask", json!({"about": "doc://1 and res://0001"}));
-    vec![
-        look,
-        act,
-        reply(style).thinking(SAID, "c2lnbmVk").deltas(SAID.split_inclusive(['/', ' '])),
-        reply(style).text("ok"),
-    ]
+    let speak = reply(style).thinking(SAID, "c2lnbmVk").deltas(SAID.split_inclusive(['/', ' ']));
+    // Under tiers a definition is read before it is used.
+    let find = reply(style).tool_call("b1", "tool_search", json!({"query": "select:discover_mcp_tools"}));
+    tiers.then_some(find).into_iter().chain([look, act, speak]).collect()
 }
 
 fn prompt() -> String {
@@ -149,24 +147,27 @@ fn prompt() -> String {
 }
 
 /// That the test is about something: the model saw handles of every space, and no identity.
-fn check_requests(requests: &[Value]) {
+fn check_requests(requests: &[Value], tiers: bool) {
     let all = json!(requests).to_string();
     for handle in
         ["doc://1", "kb://1", "chunk://1", "url://1", "res://0001", "res://0002", "i1", "ms1", "mt1"]
     {
         assert!(all.contains(handle), "{handle} is in no request");
     }
-    let messages =
-        json!(requests.iter().map(|body| [&body["messages"], &body["contents"]]).collect::<Vec<_>>());
-    for planted in PLANTED {
-        // An MCP result is opaque but for its files, and its links are listed as they are.
-        if planted != PLANTED[3] {
-            // A bare id within a path of an undeclared argument is not told from any other text.
-            let text = messages.to_string().replace("/d/document-36283d3d", "");
-            let found = text
-                .find(planted)
-                .map(|at| text[at.saturating_sub(200)..].chars().take(400).collect::<String>());
-            assert_eq!(found, None, "{planted}");
+    for (at, body) in requests.iter().enumerate() {
+        let messages = json!([body["messages"], body["contents"]]).to_string();
+        // A bare id within a path of an undeclared argument is not told from any other text.
+        let text = messages.replace("/d/document-36283d3d", "");
+        for planted in PLANTED {
+            // An MCP result is opaque but for its files, and its links are listed as they are.
+            let is_shown = planted == PLANTED[3];
+            // Private and routing ids that the model wrote into its answer are text from then on.
+            let was_said = at + 1 == requests.len() && [U, S, T].contains(&planted);
+            // Under tiers no definition has named the server before the first prompt does.
+            let is_unknown = tiers && planted == S;
+            let found = text.find(planted).filter(|_| !is_shown && !was_said && !is_unknown);
+            let around = found.map(|at| text[..at].chars().rev().take(80).collect::<Vec<char>>());
+            assert_eq!(around.map(|before| before.into_iter().rev().collect::<String>()), None, "{planted}");
         }
     }
 }
@@ -213,8 +214,8 @@ async fn no_handle_leaves_a_run() {
             let told = mode.tell(&client, &toolkit(&args), &prompt(), "c").await;
             let way = format!("{style:?} {mode:?} tiers={tiers}");
             let requests: Vec<Value> = server.requests().iter().map(|request| request.json()).collect();
-            assert_eq!(requests.len(), 3, "{way}");
-            check_requests(&requests);
+            assert_eq!(requests.len(), if tiers { 4 } else { 3 }, "{way}");
+            check_requests(&requests, tiers);
             check_args(&args.all());
             assert_eq!(answers.len(), 1, "{way}");
             let saved = client.conversation_store().get("c").await.unwrap().unwrap();

@@ -742,8 +742,9 @@ fn a_whole_reply_is_decoded() {
         tool_calls: vec![ModelToolCall::new("1", "read_source", r#"{"knowledge_id":"doc://1"}"#)],
     };
     registry.decode_response(&mut reply);
-    assert_eq!(reply.content, registry.decode_output_text("see doc://1"));
-    assert_eq!(reply.reasoning, registry.decode_output_text("kb://1 may"));
+    assert_eq!(reply.content, "see toolnexus://doc/doc-real");
+    assert_eq!(reply.reasoning, "toolnexus://kb/kb-real may");
+    assert_eq!(reply.reasoning_signature, None, "it was the signature of another text");
     assert_eq!(reply.tool_calls[0].arguments, r#"{"knowledge_id":"doc-real"}"#);
     let mut signed = ModelReply {
         content: "doc://1".into(),

@@ -166,6 +166,36 @@ fn arguments_of(string: BoxedStrategy<String>) -> impl Strategy<Value = String> 
     })
 }
 
+/// Durable references in text, and what may stand around them.
+fn text_with_uris() -> impl Strategy<Value = String> {
+    let pieces = vec![
+        "toolnexus://doc/doc-real",
+        "toolnexus://kb/a%20b",
+        "toolnexus://chunk/x.y",
+        "toolnexus://chunk/%E4%B8%AD",
+        "toolnexus://url/x",
+        R,
+        "local://a/b.png",
+        "https://a.io/",
+        "://",
+        "/",
+        "=",
+        ".",
+        ":",
+        "1",
+        "x",
+        "_",
+        "-",
+        " ",
+        "中",
+        "\n",
+        "%",
+        "(",
+        "]",
+    ];
+    prop::collection::vec(prop::sample::select(pieces), 0..6).prop_map(|pieces| pieces.concat())
+}
+
 /// A registry for tests that register nothing.
 static FILLED: LazyLock<Registry> = LazyLock::new(registry);
 
@@ -236,6 +266,16 @@ proptest! {
         prop_assert!(call.unresolved_handles.is_empty(), "{:?} in {}", call.unresolved_handles, shown);
         prop_assert_eq!(encode(&registry, tool, &arguments), shown.clone(), "encoded later");
         prop_assert_eq!(encode(&registry, tool, &shown), shown, "encoded again");
+    }
+
+    // CTX-37, CTX-31, CTX-24: of a tool without policy resources and URIs come back, wherever they stand
+    #[test]
+    fn free_text_comes_back(arguments in arguments_of(text_with_uris().boxed())) {
+        let registry = registry();
+        let shown = encode(&registry, "somebody_elses", &arguments);
+        let call = decode(&registry, "somebody_elses", &shown);
+        prop_assert_eq!(&call.arguments, &arguments, "shown as {}", shown);
+        prop_assert_eq!(encode(&registry, "somebody_elses", &shown), shown, "encoded again");
     }
 
     // CTX-37, CTX-48: the same through `call_tool`, with the arguments as an object or as its JSON in a string

@@ -17,8 +17,7 @@ use crate::argument_roles::{INNER_ARGUMENTS, Role, rewrite_call, string_value};
 use crate::handles_in_text::{Handle, Spelled};
 use crate::json_text::{WHITESPACE, members, spliced};
 use crate::settings::{KeyKinds, KindId, Policy, Settings, SpaceId};
-use crate::syntax::is_digits;
-use crate::tables::{Numbered, Tables};
+use crate::tables::Tables;
 use crate::{ArgumentResolution, ModelToolCall, Registry};
 
 /// What decoding made of the arguments of one call.
@@ -156,7 +155,7 @@ impl<'r> Decoder<'r> {
     /// The handle of a private space as a whole, trimmed.
     fn private(&mut self, space: SpaceId, text: &str) -> Option<String> {
         let handle = text.trim();
-        match self.tables.space(space).filter(|table| table.is_shaped(handle)) {
+        match self.tables.space(space).filter(|table| table.is_handle(handle)) {
             Some(table) => self.issued(handle, table.resolve(handle)),
             None => self.text(text, Form::Durable),
         }
@@ -164,8 +163,7 @@ impl<'r> Decoder<'r> {
 
     /// The handle of a place to route to as a whole: the prefix and digits, however they are spelled.
     fn routing(&mut self, space: SpaceId, text: &str) -> Option<String> {
-        let is_handle = |table: &&Numbered| text.strip_prefix(table.prefix()).is_some_and(is_digits);
-        match self.tables.space(space).filter(is_handle) {
+        match self.tables.space(space).filter(|table| table.is_shaped(text)) {
             Some(table) => self.issued(text, table.resolve(text)),
             None => self.text(text, Form::Durable),
         }

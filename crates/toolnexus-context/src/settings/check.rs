@@ -4,15 +4,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Kind, KindId, Roles, Settings, Space};
-use crate::citation::CitationFormat;
+use crate::citation::{CITATION_TAG, CitationFormat};
 use crate::resource_search::ResourceSearch;
 use crate::{ContextError, Limits, PrivateSpace, RegistryConfig, SourceKind};
 
 /// Schemes of ordinary links, which no kind of source may take.
 const LINK_SCHEMES: [&str; 5] = ["http", "https", "file", "data", "mailto"];
-
-/// The tag by which models cite.
-const CITATION_TAG: &str = "ref";
 
 impl Settings {
     /// Settings without kinds, spaces and tools.

@@ -3,10 +3,8 @@
 use memchr::memchr;
 
 use super::token::{Found, Input, Token};
+use crate::citation::CITATION_TAG;
 use crate::settings::Settings;
-
-/// The tag by which a model cites.
-const REFERENCE: &str = "ref";
 
 /// Whether a text begins with the opening or closing form of a tag, up to its name's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +49,7 @@ impl<'t> Input<'t> {
     pub(super) fn tag_at(&mut self, settings: &Settings, at: usize) -> Found<'t> {
         let rest = self.text.as_bytes().get(at..).unwrap_or_default();
         let formats = settings.kinds().filter_map(|(_, kind)| kind.citation.as_ref());
-        let names = std::iter::once(REFERENCE).chain(formats.map(|format| format.tag_name.as_str()));
+        let names = std::iter::once(CITATION_TAG).chain(formats.map(|format| format.tag_name.as_str()));
         let (mut is_begun, mut is_named) = (false, false);
         for name in names {
             match Named::at(rest, name) {
@@ -89,8 +87,8 @@ impl<'t> Input<'t> {
 
 /// What a tag, from `<` to `>`, cites.
 fn cited(tag: &str) -> Option<&str> {
-    let is_reference = Named::at(tag.as_bytes(), REFERENCE) == Named::Is { is_closing: false };
-    let rest = tag.get(1 + REFERENCE.len()..).filter(|_| is_reference)?;
+    let is_reference = Named::at(tag.as_bytes(), CITATION_TAG) == Named::Is { is_closing: false };
+    let rest = tag.get(1 + CITATION_TAG.len()..).filter(|_| is_reference)?;
     let rest = rest.strip_prefix(is_space)?.trim_start_matches(is_space);
     let (name, rest) = rest.split_at_checked("id".len())?;
     if !name.eq_ignore_ascii_case("id") {
