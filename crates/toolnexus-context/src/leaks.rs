@@ -79,7 +79,7 @@ impl Registry {
     }
 
     /// Tells identifiers that have a handle from those that have none.
-    fn finished(&self, report: Report) -> Vec<IdentifierLeak> {
+    fn finished(&self, report: Report<'_>) -> Vec<IdentifierLeak> {
         if report.leaks.is_empty() {
             return report.leaks;
         }

@@ -34,6 +34,8 @@ mod decode;
 mod encode;
 mod error;
 mod handle_table;
+mod handles_in_text;
+mod identity;
 mod json_text;
 mod known_values;
 mod leaks;

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::encode::SignedBlocks;
+use crate::identity::Named;
 use crate::settings::{KeyKinds, KindId, Settings, SpaceId};
-use crate::syntax::is_resource_handle;
-use crate::tables::{Numbered, SourcePlace, Tables, is_web_page, source_handle};
-use crate::{ContextError, RegistryConfig, TextForm};
+use crate::tables::{Numbered, Tables, source_handle};
+use crate::{ContextError, RegistryConfig};
 
 /// Whether a source was retrieved in this execution, so that an answer may cite it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,34 +213,15 @@ impl Registry {
     /// which nothing else can be; else the first.
     pub(crate) fn register_keyed(&self, key: &KeyKinds, value: &str, evidence: Evidence) -> Option<String> {
         let id = if key.is_reference { value.split('|').next()? } else { value }.trim();
-        let kind = self.kind_of(key, id)?;
+        let kind = self.settings().kind_of(&self.tables(), key, id)?;
         self.register_as(kind, &SourceRef::new(id), evidence)
-    }
-
-    /// The kind of an id, of those that its key accepts.
-    fn kind_of(&self, key: &KeyKinds, id: &str) -> Option<KindId> {
-        let settings = self.settings();
-        let handle = settings.whole_handle(id).map(|handle| handle.kind);
-        if let Some(said) = handle.or_else(|| settings.whole_uri(id).map(|(kind, _)| kind)) {
-            return key.kinds.contains(&said).then_some(said);
-        }
-        let holds_urls =
-            |kind: &KindId| settings.kind(*kind).is_some_and(|kind| kind.text_form == TextForm::Value);
-        let is_page = is_web_page(id);
-        let mut fitting = key.kinds.iter().copied().filter(|kind| is_page || !holds_urls(kind));
-        let tables = self.tables();
-        let known = fitting.clone().find(|kind| tables.source_place(settings, *kind, id).is_some());
-        known.or_else(|| fitting.clone().find(|kind| is_page && holds_urls(kind))).or_else(|| fitting.next())
     }
 
     /// Registers an id of a private or routing space, under the same guard.
     pub(crate) fn register_private(&self, space: SpaceId, id: &str) -> Option<String> {
         let settings = self.settings();
         let id = id.trim();
-        let is_foreign = is_resource_handle(id)
-            || settings.handle_at(id, 0).is_some_and(|(_, end)| end == id.len())
-            || settings.whole_uri(id).is_some();
-        if is_foreign {
+        if settings.is_foreign(id) {
             return None;
         }
         let mut tables = self.tables();
@@ -249,42 +230,6 @@ impl Registry {
             return table.resolve(id).is_some().then(|| id.to_owned());
         }
         table.register(id).map(|place| table.handle_of(place))
-    }
-}
-
-/// What a text that names a source stands for.
-enum Named {
-    /// A handle of the kind that was issued.
-    Known(SourcePlace),
-    /// A durable id, known or not.
-    Id(String),
-}
-
-impl Settings {
-    /// What a text names as a source of this kind: a handle, a durable URI or a bare id.
-    fn named(&self, tables: &Tables, kind: KindId, text: &str) -> Option<Named> {
-        let text = text.trim();
-        if let Some(handle) = self.whole_handle(text) {
-            let (at, _) = tables.resolve(handle)?;
-            return (at.kind == kind).then_some(Named::Known(at));
-        }
-        let id = match self.whole_uri(text) {
-            Some((of, id)) => Some(id).filter(|_| of == kind)?,
-            None => text.to_owned(),
-        };
-        self.may_identify(&id).then_some(Named::Id(id))
-    }
-
-    /// The durable id of something that a source belongs to; empty for text that names nothing.
-    fn related(&self, tables: &Tables, kind: Option<KindId>, text: &str) -> String {
-        let Some(kind) = kind else { return text.trim().to_owned() };
-        match self.named(tables, kind, text) {
-            Some(Named::Known(at)) => {
-                tables.source(at).map(|source| source.id.to_string()).unwrap_or_default()
-            }
-            Some(Named::Id(id)) => id,
-            None => String::new(),
-        }
     }
 }
 

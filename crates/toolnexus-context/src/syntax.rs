@@ -17,11 +17,6 @@ pub(crate) fn is_free_left(text: &str, at: usize) -> bool {
     at.checked_sub(1).and_then(|before| text.as_bytes().get(before)).is_none_or(|byte| !is_word(*byte))
 }
 
-/// Whether no word continues from `end`.
-pub(crate) fn is_free_right(text: &str, end: usize) -> bool {
-    text.as_bytes().get(end).is_none_or(|byte| !is_word(*byte))
-}
-
 /// Whether a source handle may end at `end`: no word goes on, and no number after a dot.
 pub(crate) fn ends_handle(text: &str, end: usize) -> bool {
     let bytes = text.as_bytes();
@@ -40,7 +35,7 @@ pub(crate) fn digits_at(text: &str, at: usize) -> usize {
 
 /// Whether the whole text is `res://` and digits.
 pub(crate) fn is_resource_handle(text: &str) -> bool {
-    text.strip_prefix(RESOURCE).is_some_and(|digits| is_digits(digits))
+    text.strip_prefix(RESOURCE).is_some_and(is_digits)
 }
 
 /// Whether the whole text is digits, at least one.
@@ -101,7 +96,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::{ends_handle, is_free_left, is_free_right, is_resource_handle};
+    use super::{ends_handle, is_free_left, is_resource_handle};
     use crate::RegistryConfig;
     use crate::settings::Settings;
 
@@ -164,7 +159,6 @@ mod tests {
         ] {
             assert_eq!(ends_handle(&format!("doc://1{behind}"), 7), ends, "{behind:?}");
         }
-        assert!(is_free_right("i1.5", 2) && !is_free_right("i1x", 2));
     }
 
     // CTX-20: the bare old form is a handle as a whole value alone, in any case, without a leading zero

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::TextForm;
 use crate::settings::{KindId, Settings};
-use crate::syntax::{ends_handle, is_free_left, is_resource_handle};
+use crate::syntax::{ends_handle, is_free_left};
 
 /// A byte of an id that is written as it is.
 const fn is_plain(byte: u8) -> bool {
@@ -49,16 +49,6 @@ impl Settings {
     pub(crate) fn whole_uri(&self, text: &str) -> Option<(KindId, String)> {
         let (kind, id, end) = self.uri_body(text, 0)?;
         (end == text.len()).then_some((kind, id))
-    }
-
-    /// Whether a text may be registered as the id of a source: it is trimmed, not blank, and is neither a
-    /// handle nor a durable URI.
-    pub(crate) fn may_identify(&self, id: &str) -> bool {
-        !id.is_empty()
-            && id.trim().len() == id.len()
-            && !is_resource_handle(id)
-            && self.whole_handle(id).is_none()
-            && self.whole_uri(id).is_none()
     }
 
     fn uri_body(&self, text: &str, at: usize) -> Option<(KindId, String, usize)> {

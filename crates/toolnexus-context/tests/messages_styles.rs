@@ -121,7 +121,7 @@ fn gemini_messages_are_walked() {
             {"functionResponse": {"name": "list_chunks", "response": {"output": "<knowledge_id>doc-real</knowledge_id>", "isError": false}}},
             {"functionResponse": {"name": "write_page", "response": {"error": "no doc-real", "hint": ["toolnexus://doc/a-3"]}}},
             {"functionResponse": {"name": "read_source", "response": {"rows": [{"knowledge_id": "doc-x-1"}]}}},
-            {"functionResponse": {"name": "somebody_elses", "response": {"text": "doc-x-1 of toolnexus://doc/doc-real"}}},
+            {"functionResponse": {"name": "somebody_elses", "response": {"text": "some of toolnexus://doc/doc-real"}}},
             {"inlineData": {"mimeType": "image/png", "data": R}}
         ]}
     ]);
@@ -136,7 +136,7 @@ fn gemini_messages_are_walked() {
             ("toolnexus://doc/doc-real", "doc://1"),
             (KB, r#"<ref id=\"chunk://1\"/>"#),
             ("doc-real", "doc://1"),
-            ("\"doc-x-1\"", "\"doc://7\""),
+            ("doc-x-1", "doc://7"),
         ],
     );
     assert_eq!(encode(&fixture(), &list), expected);
@@ -200,6 +200,52 @@ fn gemini_signatures_are_kept() {
     );
     let alone = json!([{"role": "model", "parts": [list[0]["parts"][0]]}]);
     assert_eq!(encode(&fixture(), &alone)[0]["parts"], json!([{"text": "(reasoning left out)"}]));
+}
+
+// CTX-48: a call through `call_tool` and its result have the policy of the tool that was called
+#[test]
+fn calls_through_call_tool_are_transparent() {
+    let stored = [
+        json!({"name": "list_chunks", "arguments": {"knowledge_id": "doc-real"}}),
+        json!({"name": "somebody_elses", "arguments": {"knowledge_id": "doc-real"}}),
+    ];
+    let shown = json!({"name": "list_chunks", "arguments": {"knowledge_id": "doc://1"}});
+    let output = "<knowledge_id>doc-real</knowledge_id>";
+    let view = "<knowledge_id>doc://1</knowledge_id>";
+    let function = |at: usize, call: &Value| {
+        json!({"id": format!("c{at}"), "type": "function",
+            "function": {"name": "call_tool", "arguments": call.to_string()}})
+    };
+    let result = |at: usize, text: &str| json!({"role": "tool", "tool_call_id": format!("c{at}"), "name": "call_tool", "content": text});
+    let openai = |first: &Value, text: &str| {
+        json!([
+            {"role": "assistant", "content": null, "tool_calls": [function(0, first), function(1, &stored[1])]},
+            result(0, text),
+            result(1, output)
+        ])
+    };
+    assert_eq!(encode(&fixture(), &openai(&stored[0], output)), openai(&shown, view));
+    let anthropic = |first: &Value, text: &str| {
+        let call = |id: &str, input: &Value| json!({"type": "tool_use", "id": id, "name": "call_tool", "input": input});
+        let result =
+            |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+        json!([
+            {"role": "assistant", "content": [call("c0", first), call("c1", &stored[1])]},
+            {"role": "user", "content": [result("c1", output), result("c0", text)]}
+        ])
+    };
+    assert_eq!(encode(&fixture(), &anthropic(&stored[0], output)), anthropic(&shown, view));
+    // Gemini's calls may lack ids: their results stand in the same order.
+    let gemini = |first: &Value, text: &str| {
+        let call = |args: &Value| json!({"functionCall": {"name": "call_tool", "args": args}});
+        let result =
+            |text: &str| json!({"functionResponse": {"name": "call_tool", "response": {"output": text}}});
+        json!([
+            {"role": "model", "parts": [call(first), call(&stored[1])]},
+            {"role": "user", "parts": [result(text), result(output)]}
+        ])
+    };
+    assert_eq!(encode(&fixture(), &gemini(&stored[0], output)), gemini(&shown, view));
 }
 
 // CTX-32, CTX-33: members that JSON repeats are all encoded, so none can carry an id past the boundary

@@ -257,6 +257,9 @@ fn the_text_of_a_refused_call_stays() {
     let stored = r#"{"knowledge_id":["doc://9","d9","chunk://1","res://0099"],"note":"kb://9"}"#;
     let registry = fixture();
     assert_eq!(replay(&registry, "read_source", stored), stored);
+    // Nor is a longer text with one in it.
+    let longer = r#"{"knowledge_id":["doc://9, doc-real","(res://0001)","x doc://1"]}"#;
+    assert_eq!(replay(&registry, "read_source", longer), longer);
     assert_eq!(registry.register_document("doc-next").as_deref(), Some("doc://2"));
 }
 

@@ -1,13 +1,17 @@
 //! Places to route to: their ids in definitions, directories and text.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod client_support;
 mod support;
 
+use proptest::prelude::*;
+
+use client_support::{STYLES, fixed, options, reply, result_texts, sent, server, tool, within};
 use serde_json::{Value, json};
-use support::{S, T, fixture};
+use support::{S, T, config, fixture};
 use toolnexus_context::{Registry, RegistryConfig, ToolPolicy};
-use toolnexus_core::ToolResult;
-use toolnexus_llm::Message;
+use toolnexus_core::{ToolResult, Toolkit};
+use toolnexus_llm::{BeforeToolEvent, ClientOptions, Hooks, Message, ToolOverride, create_client};
 
 /// Another server.
 const S2: &str = "5f0d1a55-9f0a-4c0c-8a53-0f6a0c0f7a11";
@@ -276,6 +280,42 @@ fn found_definitions_are_those_of_the_array() {
     );
 }
 
+// CTX-96, CTX-95: hooks, approval and the tool itself decide on durable ids, once the envelope is an object
+#[tokio::test]
+async fn a_decoded_route_passes_the_ordinary_checks() {
+    for style in STYLES {
+        let call = |reference: &str| json!({"tool_ref": reference, "arguments": "{\"q\": \"x\"}"});
+        let server = server([
+            reply(style).tool_call("c1", "discover_mcp_tools", json!({"query": "maps"})),
+            reply(style)
+                .tool_call("c2", "call_mcp_tool", call("mt1"))
+                .tool_call("c3", "call_mcp_tool", call("mt2"))
+                .tool_call("c4", "call_mcp_tool", call("mt3")),
+            reply(style).text("done"),
+        ])
+        .await;
+        let found = format!(r#"{{"tools":[{{"tool_ref":"{T}"}},{{"tool_ref":"mcpt_forbidden"}}]}}"#);
+        let (bridge, called) = tool("call_mcp_tool", |_| ToolResult::success("routed"));
+        let hooks = Hooks::default().with_before_tool(|event: BeforeToolEvent| async move {
+            let is_forbidden = event.args.get("tool_ref").is_some_and(|id| id == "mcpt_forbidden");
+            Ok(is_forbidden.then(|| ToolOverride::result(ToolResult::failure("not approved"))))
+        });
+        let client = create_client(ClientOptions { hooks: Some(hooks), ..options(style, &server, config()) });
+        let toolkit = Toolkit::from_tools([fixed("discover_mcp_tools", &found), bridge]);
+        within(client.run("find it", &toolkit)).await.unwrap();
+        assert_eq!(called.all(), [json!({"tool_ref": T, "arguments": {"q": "x"}})], "{style:?}");
+        let bodies: Vec<Value> = server.requests().iter().map(|request| request.json()).collect();
+        assert_eq!(
+            result_texts(sent(style, &bodies[2]))[1..],
+            [
+                "routed",
+                "not approved",
+                "unresolved model handles: mt3. Use only handles shown in this conversation."
+            ]
+        );
+    }
+}
+
 // CTX-93, CTX-92: the work is linear
 #[test]
 fn routing_text_is_linear() {
@@ -286,4 +326,61 @@ fn routing_text_is_linear() {
     }
     let deep = format!("{{\"servers\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(result_view(&registry, "discover_mcp_tools", &deep), deep);
+}
+
+/// JSON that is built of what definitions are built of.
+fn any_definition() -> impl Strategy<Value = Value> {
+    let line = format!("x\n{{\"server_id\":\"{S}\"}}\nserver_id=\"{S2}\"");
+    let strings = ["discover_mcp_tools", "call_mcp_tool", "x", S, S2, "ms1", "ms7", &line].map(Value::from);
+    let keys = [
+        "name",
+        "description",
+        "parameters",
+        "input_schema",
+        "properties",
+        "server_id",
+        "tool_ref",
+        "enum",
+        "function",
+        "functionDeclarations",
+    ];
+    let leaf = prop_oneof![prop::sample::select(strings.to_vec()), Just(json!(null)), Just(json!(1.5))];
+    leaf.prop_recursive(6, 48, 5, move |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            3 => prop::collection::vec((prop::sample::select(keys.to_vec()), inner), 0..5).prop_map(|members| {
+                Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    // CTX-91: whatever stands in a tools array, encoding it again changes nothing more
+    #[test]
+    fn definitions_are_encoded_once(tools in prop::collection::vec(any_definition(), 0..4)) {
+        let registry = Registry::new(true);
+        let encoded = registry.encode_tools(&tools);
+        prop_assert_eq!(encoded.len(), tools.len());
+        prop_assert_eq!(registry.encode_tools(&encoded), encoded.clone());
+        prop_assert_eq!(registry.encode_tools(&tools), encoded);
+    }
+
+    // CTX-93: nothing else in a text changes
+    #[test]
+    fn routing_text_keeps_all_else(
+        pieces in prop::collection::vec(
+            prop::sample::select(vec!["server_id=\"", "\"", "=", S, S2, "server_id", " ", "x", "中", "tool_ref=\""]),
+            0..12,
+        ),
+    ) {
+        let registry = Registry::new(true);
+        registry.encode_tools(&[directory(&[S], "")]);
+        let text = pieces.concat();
+        let encoded = text_view(&registry, "user", &text);
+        prop_assert_eq!(encoded.replace(r#"server_id="ms1""#, &format!(r#"server_id="{S}""#)), text);
+        prop_assert_eq!(text_view(&registry, "user", &encoded), encoded);
+    }
 }

@@ -742,8 +742,9 @@ fn a_whole_reply_is_decoded() {
         tool_calls: vec![ModelToolCall::new("1", "read_source", r#"{"knowledge_id":"doc://1"}"#)],
     };
     registry.decode_response(&mut reply);
-    assert_eq!(reply.content, registry.decode_output_text("see doc://1"));
-    assert_eq!(reply.reasoning, registry.decode_output_text("kb://1 may"));
+    assert_eq!(reply.content, "see toolnexus://doc/doc-real");
+    assert_eq!(reply.reasoning, "toolnexus://kb/kb-real may");
+    assert_eq!(reply.reasoning_signature, None, "it was the signature of another text");
     assert_eq!(reply.tool_calls[0].arguments, r#"{"knowledge_id":"doc-real"}"#);
     let mut signed = ModelReply {
         content: "doc://1".into(),
@@ -760,14 +761,14 @@ fn a_whole_reply_is_decoded() {
 #[test]
 fn decoding_is_linear() {
     let registry = fixture();
-    let names = format!(r#"{{"{}":[{}]}}"#, "k".repeat(200_000), vec![r#""doc://1""#; 50_000].join(","));
+    let names = format!(r#"{{"{}":[{}]}}"#, "k".repeat(200_000), vec![r#""doc://1""#; 20_000].join(","));
     assert_eq!(decode(&registry, "list_chunks", &names).argument_resolution, Some(Resolved));
     for text in ["://", "res://", "doc://", "doc://1", "res://1", "d", "doc://0", "x=", "1.", "|doc://1"] {
         let arguments =
-            json!({"knowledge_id": text.repeat(50_000), "source_refs": text.repeat(50_000)}).to_string();
+            json!({"knowledge_id": text.repeat(20_000), "source_refs": text.repeat(20_000)}).to_string();
         decode(&registry, "list_chunks", &arguments);
         decode(&registry, "write_page", &arguments);
     }
-    let deep = format!("{}\"doc://1\"{}", r#"{"a":["#.repeat(50_000), "]}".repeat(50_000));
+    let deep = format!("{}\"doc://1\"{}", r#"{"a":["#.repeat(20_000), "]}".repeat(20_000));
     assert_eq!(decode(&registry, "anything", &deep).argument_resolution, Some(Resolved));
 }

@@ -583,6 +583,10 @@ proptest! {
         prop_assert_eq!(search(&registry, json!([row])), view);
         prop_assert_eq!(registry.chunk_handle("forged-1"), None);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     // CTX-71, CTX-73: no text of a result harms, for any tool, and its view made again is the same
     #[test]

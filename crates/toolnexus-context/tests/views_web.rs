@@ -77,6 +77,24 @@ fn search_evidence_is_cut() {
     assert_eq!(inside(&view, "<match truncated=\"true\">", "</match>"), "s".repeat(500));
 }
 
+// CTX-84, CTX-38: what is cut in two names nothing, neither a page nor a stored resource
+#[test]
+fn a_name_that_is_cut_is_text() {
+    let registry = fresh();
+    registry.register_url("https://a.io/page", "");
+    let cut = |name: &str| {
+        let content = format!("{} {name}2 {}", "x".repeat(499 - name.len()), "y".repeat(600));
+        let view = searched(&registry, json!([{"url": "https://b.io/", "content": content}]));
+        inside(&view, "<content truncated=\"true\">", "</content>").rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(cut("https://a.io/page"), "https://a.io/page");
+    assert_eq!(cut("local://a/page"), "local://a/page");
+    assert_eq!(registry.decode_output_text("[x](res://0001)"), "[x]()");
+    let content = format!("{} https://a.io/page y", "x".repeat(482));
+    let view = searched(&registry, json!([{"url": "https://b.io/", "content": content}]));
+    assert!(view.contains("x url://1</content>"), "{view}");
+}
+
 // CTX-83, case 50
 #[test]
 fn a_page_that_failed_is_shown_beside_one_that_did_not() {

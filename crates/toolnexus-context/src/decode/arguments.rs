@@ -11,14 +11,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memchr::memmem;
 use serde_json::Value;
 
 use crate::argument_roles::{INNER_ARGUMENTS, Role, rewrite_call, string_value};
+use crate::handles_in_text::{Handle, Spelled};
 use crate::json_text::{WHITESPACE, members, spliced};
 use crate::settings::{KeyKinds, KindId, Policy, Settings, SpaceId};
-use crate::syntax::{digits_at, ends_handle, is_digits, is_word};
-use crate::tables::{Numbered, Tables};
+use crate::tables::Tables;
 use crate::{ArgumentResolution, ModelToolCall, Registry};
 
 /// What decoding made of the arguments of one call.
@@ -112,12 +111,6 @@ enum Form {
     Kept,
 }
 
-/// A handle found in a text: a source, or a stored resource.
-enum Token<'t> {
-    Source { kind: KindId, id: &'t str },
-    Resource(&'t str),
-}
-
 struct Decoder<'r> {
     settings: &'r Settings,
     tables: &'r Tables,
@@ -162,7 +155,7 @@ impl<'r> Decoder<'r> {
     /// The handle of a private space as a whole, trimmed.
     fn private(&mut self, space: SpaceId, text: &str) -> Option<String> {
         let handle = text.trim();
-        match self.tables.space(space).filter(|table| table.is_shaped(handle)) {
+        match self.tables.space(space).filter(|table| table.is_handle(handle)) {
             Some(table) => self.issued(handle, table.resolve(handle)),
             None => self.text(text, Form::Durable),
         }
@@ -170,8 +163,7 @@ impl<'r> Decoder<'r> {
 
     /// The handle of a place to route to as a whole: the prefix and digits, however they are spelled.
     fn routing(&mut self, space: SpaceId, text: &str) -> Option<String> {
-        let is_handle = |table: &&Numbered| text.strip_prefix(table.prefix()).is_some_and(is_digits);
-        match self.tables.space(space).filter(is_handle) {
+        match self.tables.space(space).filter(|table| table.is_shaped(text)) {
             Some(table) => self.issued(text, table.resolve(text)),
             None => self.text(text, Form::Durable),
         }
@@ -189,16 +181,15 @@ impl<'r> Decoder<'r> {
     fn text(&mut self, text: &str, form: Form) -> Option<String> {
         let mut out = String::new();
         let mut copied = 0;
-        for colon in memmem::find_iter(text.as_bytes(), b"://") {
-            let Some((start, end, token)) = self.token(text, colon) else { continue };
-            let restored = match token {
+        for Spelled { start, end, handle } in self.settings.handles_in(text) {
+            let restored = match self.meant(handle) {
                 None => {
                     self.unresolved.extend(text.get(start..end).map(str::to_owned));
                     continue;
                 }
-                Some(Token::Resource(reference)) => Cow::Borrowed(reference),
-                Some(Token::Source { .. }) if form == Form::Kept => continue,
-                Some(Token::Source { kind, id }) => {
+                Some((None, reference)) => Cow::Borrowed(reference),
+                Some((Some(_), _)) if form == Form::Kept => continue,
+                Some((Some(kind), id)) => {
                     let before = start.checked_sub(1).and_then(|before| text.as_bytes().get(before));
                     if form == Form::Bare || matches!(before, Some(b'/' | b'=')) {
                         Cow::Borrowed(id)
@@ -218,28 +209,15 @@ impl<'r> Decoder<'r> {
         Some(out)
     }
 
-    /// The handle whose `://` is here: where it stands, and what it is if it was issued.
-    fn token(&self, text: &str, colon: usize) -> Option<(usize, usize, Option<Token<'r>>)> {
-        let bytes = text.as_bytes();
-        let before = bytes.get(..colon).unwrap_or_default();
-        let digits = colon + 3;
-        let end = digits + digits_at(text, digits);
-        if end == digits {
-            return None;
+    /// What a handle stands for, and of a source its kind; `None`: nobody issued it.
+    fn meant(&self, handle: Handle<'_>) -> Option<(Option<KindId>, &'r str)> {
+        match handle {
+            Handle::Source(handle) => {
+                self.tables.resolve(handle).map(|(_, source)| (Some(handle.kind), &*source.id))
+            }
+            Handle::Resource(digits) => {
+                self.tables.resources().resolve_digits(digits).map(|reference| (None, &**reference))
+            }
         }
-        if before.ends_with(b"res") {
-            let start = colon - 3;
-            let reference =
-                text.get(digits..end).and_then(|digits| self.tables.resources().resolve_digits(digits));
-            return Some((start, end, reference.map(|reference| Token::Resource(reference))));
-        }
-        // The name of the kind is the whole word before the colon.
-        let start = before.iter().rposition(|byte| !is_word(*byte)).map_or(0, |other| other + 1);
-        let (handle, end) = self.settings.handle_at(text, start)?;
-        if !ends_handle(text, end) {
-            return None;
-        }
-        let source = self.tables.resolve(handle);
-        Some((start, end, source.map(|(_, source)| Token::Source { kind: handle.kind, id: &source.id })))
     }
 }

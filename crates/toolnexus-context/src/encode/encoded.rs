@@ -26,6 +26,10 @@ impl Encoded {
         let mut stretches = Vec::<Stretch>::new();
         for colon in memmem::find_iter(text.as_bytes(), "://") {
             let reached = stretches.last().map_or(0, |stretch| stretch.range.end);
+            if colon < reached {
+                // A URI may hold many, and is walked once.
+                continue;
+            }
             let handle = || resource_at(text, colon).or_else(|| source_at(settings, text, colon));
             let stretch = match handle() {
                 Some(range) => Some(Stretch { range, is_uri: false }),

@@ -161,3 +161,40 @@ fn definitions(tools: &mut [Value]) -> impl Iterator<Item = &mut Value> {
         std::slice::from_mut(tool).iter_mut()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use serde_json::{Value, json};
+
+    use crate::Registry;
+
+    // CTX-111: what `tool_search` found is as the tools array has it
+    #[test]
+    fn found_definitions_show_handles() {
+        let registry = Registry::new(true);
+        registry.mark_mcp_tools(["server_tool"]);
+        let found = |server: &str| {
+            json!([
+                {"name": "server_tool", "description": format!("of server_id=\"{server}\""), "inputSchema": {"n": 1.50}},
+                {"name": "discover_mcp_tools", "description": format!("{{\"server_id\":\"{server}\"}}"),
+                 "inputSchema": {"type": "object", "properties": {"server_id": {"enum": [server]}}}},
+            ])
+        };
+        let encoded = registry.encode_found_tools(&found("server-durable").to_string()).into_owned();
+        assert_eq!(serde_json::from_str::<Value>(&encoded).unwrap(), found("ms1"));
+        assert_eq!(registry.encode_found_tools(&encoded), encoded);
+    }
+
+    // CTX-111: anything else keeps its bytes
+    #[test]
+    fn other_findings_keep_their_bytes() {
+        let registry = Registry::new(true);
+        for output in
+            ["tool_search needs a query", "[]", "[ {\"name\" : \"x\", \"n\":1.00} ]", "{}", "[1, null]"]
+        {
+            assert!(matches!(registry.encode_found_tools(output), Cow::Borrowed(same) if same == output));
+        }
+    }
+}

@@ -150,3 +150,131 @@ fn is_uuid(value: &str) -> bool {
             _ => byte.is_ascii_hexdigit(),
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RegistryConfig;
+
+    fn assert_encodes(registry: &Registry, cases: &[(&str, &str)]) {
+        for (text, expected) in cases {
+            let encoded = registry.encode_uris(text).into_owned();
+            assert_eq!(encoded, *expected, "{text:?}");
+            assert_eq!(registry.encode_uris(&encoded), encoded, "{text:?} again");
+        }
+    }
+
+    fn registry() -> Registry {
+        let registry = Registry::new(true);
+        registry.register_document("doc-real");
+        registry
+    }
+
+    // CTX-31: cases 43, 85
+    #[test]
+    fn uris_become_handles() {
+        assert_encodes(
+            &registry(),
+            &[
+                ("toolnexus://doc/a/b", "toolnexus://doc/a/b"),
+                ("x=toolnexus://doc/abc", "x=toolnexus://doc/abc"),
+                ("summarise toolnexus://doc/doc-new.", "summarise doc://2."),
+                ("toolnexus://doc/abc: b", "doc://3: b"),
+                ("toolnexus://doc/doc-real,toolnexus://kb/k,toolnexus://chunk/c", "doc://1,kb://1,chunk://1"),
+                ("toolnexus://doc/sp%20ace toolnexus://doc/sp%20ace", "doc://4 doc://4"),
+                (
+                    "toolnexus://url/x toolnexus://issue/x other://doc/x",
+                    "toolnexus://url/x toolnexus://issue/x other://doc/x",
+                ),
+                (
+                    "toolnexus:// toolnexus://doc/ toolnexus://toolnexus://doc/z",
+                    "toolnexus:// toolnexus://doc/ toolnexus://toolnexus://doc/z",
+                ),
+            ],
+        );
+    }
+
+    // CTX-31: what a URI names may be read, not cited; and a citable source stays citable
+    #[test]
+    fn uris_are_for_navigation() {
+        let registry = registry();
+        registry.register_chunk(SourceRef::new("read"));
+        assert_encodes(
+            &registry,
+            &[("toolnexus://chunk/named toolnexus://chunk/read", "chunk://2 chunk://1")],
+        );
+        let tables = registry.tables();
+        let settings = registry.settings();
+        let is_evidence = |id: &str| {
+            let at = tables.source_place(settings, settings.roles.chunk.unwrap(), id).unwrap();
+            tables.source(at).unwrap().is_evidence
+        };
+        assert!(is_evidence("read"));
+        assert!(!is_evidence("named"));
+    }
+
+    // CTX-17, CTX-31: a URI whose id could not be registered as it is stays: its handle would stand for
+    // something else
+    #[test]
+    fn a_uri_never_becomes_the_handle_of_another_id() {
+        let registry = registry();
+        assert_encodes(
+            &registry,
+            &[
+                ("toolnexus://doc/d1", "toolnexus://doc/d1"),
+                ("toolnexus://doc/doc%3A%2F%2F1", "toolnexus://doc/doc%3A%2F%2F1"),
+                ("toolnexus://doc/res%3A%2F%2F1", "toolnexus://doc/res%3A%2F%2F1"),
+                ("toolnexus://doc/%20doc-real", "toolnexus://doc/%20doc-real"),
+                ("toolnexus://doc/toolnexus%3A%2F%2Fdoc%2Fq", "toolnexus://doc/toolnexus%3A%2F%2Fdoc%2Fq"),
+                ("toolnexus://doc/next-one", "doc://2"),
+            ],
+        );
+        let without_legacy =
+            Registry::with_config(RegistryConfig { legacy_handles: false, ..Default::default() }).unwrap();
+        assert_encodes(&without_legacy, &[("toolnexus://doc/d1", "doc://1")]);
+    }
+
+    // CTX-24, CTX-31: resources first: a URI never takes a resource apart
+    #[test]
+    fn resources_go_before_uris() {
+        let config = RegistryConfig::default().resource_pattern(crate::ResourcePattern::LegacyStorage);
+        let registry = Registry::with_config(config).unwrap();
+        let text = registry.encode_resources("local://a/toolnexus://doc/x toolnexus://doc/x").into_owned();
+        assert_eq!(registry.encode_uris(&text), "res://0001 doc://1");
+    }
+
+    // Texts that are made to be slow are not: each of them would take minutes with a scan that starts over
+    #[test]
+    fn no_text_is_slow() {
+        let registry = registry();
+        registry.register_document(&"-".repeat(100));
+        registry.register_document(&format!("{}!", "a.1-".repeat(100)));
+        let issues = registry.settings().space_named("issue").unwrap();
+        registry.register_issue("1-1");
+        for piece in [
+            "toolnexus://",
+            "toolnexus://doc/",
+            "a",
+            "1",
+            ".1",
+            "-",
+            "://",
+            "res://1",
+            "doc://1",
+            "doc://",
+            "1-1.",
+            "a.1-",
+            "doc-real.",
+            "resource://AbCdEfGhIjKlMnOpQrStU",
+            "%",
+            "i",
+            "i1",
+        ] {
+            let text = piece.repeat(200_000 / piece.len());
+            let _ = registry.encode_uris(&text);
+            let _ = registry.encode_known_ids(issues, &text);
+            let _ = registry.compact_known_text(&text);
+            let _ = registry.orphan_resource_handles(&text);
+        }
+    }
+}

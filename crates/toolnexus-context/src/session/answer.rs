@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use toolnexus_core::Style;
 use toolnexus_llm::Message;
 use toolnexus_llm::run::{ModelAnswer, ModelCall};
@@ -64,13 +65,13 @@ impl Decoding<'_> {
         }
         // What was read is JSON, and so is what was put into it.
         let durable = match members.is_changed() {
-            true => Message::from_json(members.to_json()).ok()?,
+            true => message_of(&members).unwrap_or_else(|| message.clone()),
             false => message.clone(),
         };
         let raw = match self.raw.take() {
             Some((key, list)) => {
                 members.set(key, &list);
-                Message::from_json(members.to_json()).ok()
+                message_of(&members)
             }
             None => Some(message.clone()),
         };
@@ -259,6 +260,13 @@ impl Decoding<'_> {
         }
         together
     }
+}
+
+/// The message of these members. One that was built as a value may be deeper than one that is read.
+fn message_of(members: &Members<'_>) -> Option<Message> {
+    let json = members.to_json();
+    let built = || serde_json::from_str::<Value>(&json).ok().map(Message::from);
+    Message::from_json(json.clone()).ok().or_else(built)
 }
 
 /// Whether any entry is not the one that was read.

@@ -95,7 +95,7 @@ impl Memory {
             return;
         }
         let encoded = registry.encode_system(system);
-        self.system_leak = None;
+        self.system_leak = registry.leaks_in_system(&encoded);
         self.system = Some((system.to_owned(), encoded));
     }
 

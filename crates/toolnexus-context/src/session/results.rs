@@ -4,6 +4,8 @@
 //! them, message by message, so that numbers do not depend on which of two calls was faster.
 
 use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use toolnexus_core::{ToolResult, ToolSource};
@@ -17,6 +19,13 @@ use crate::encode::Views;
 pub(super) struct Results {
     /// In the order of the calls, as far as it is known.
     calls: Vec<Noted>,
+    /// The calls of each id that have no result yet.
+    expected: HashMap<String, Vec<usize>>,
+    /// The results that a message may hold.
+    lines: HashMap<u64, Line>,
+    hashing: RandomState,
+    /// The calls whose evidence is not registered.
+    unregistered: Vec<usize>,
 }
 
 /// A call, and its result once there is one.
@@ -34,49 +43,79 @@ struct Returned {
     args: Args,
     result: Arc<ToolResult>,
     view: OnceCell<String>,
-    /// Whether a message of the present encoding has it.
-    is_shown: Cell<bool>,
-    /// Whether its evidence is registered.
-    is_evident: bool,
+}
+
+/// Results that look alike: of one call id, or of one tool where calls have no ids, with one text. Each
+/// message that holds such a result has its own.
+#[derive(Default)]
+struct Line {
+    /// Sorted.
+    calls: Vec<usize>,
+    /// Which of them the next message has.
+    next: Cell<usize>,
+}
+
+/// What a message says of the call whose result it holds.
+#[derive(Hash, Clone, Copy)]
+enum Label<'l> {
+    Id(&'l str),
+    /// Gemini's calls may lack an id. The transcript knows a call by the name that the model called.
+    Tool(&'l str),
 }
 
 impl Results {
     /// These calls come next, in this order.
     pub(super) fn expect(&mut self, calls: &[ModelCall]) {
-        self.calls.extend(calls.iter().map(Noted::of));
+        for call in calls {
+            self.expected.entry(call.id.clone()).or_default().push(self.calls.len());
+            self.calls.push(Noted::of(call));
+        }
     }
 
     /// A call has its final result.
     pub(super) fn note(&mut self, call: &ModelCall, source: Option<ToolSource>, result: &Arc<ToolResult>) {
-        let returned = Returned {
-            source,
-            args: Arc::clone(&call.args),
-            result: Arc::clone(result),
-            view: OnceCell::new(),
-            is_shown: Cell::new(false),
-            is_evident: false,
-        };
-        let expected = |noted: &&mut Noted| noted.result.is_none() && noted.is_of(call);
-        match self.calls.iter_mut().rev().find(expected) {
-            Some(noted) => noted.result = Some(returned),
-            // A call that another process heard of.
-            None => self.calls.push(Noted { result: Some(returned), ..Noted::of(call) }),
+        let at = self.place_of(call);
+        let labels = [Label::Id(&call.id), Label::Tool(&call.name)];
+        for label in labels.into_iter().chain(call.via.as_deref().map(Label::Tool)) {
+            let line = self.lines.entry(self.hashing.hash_one((label, &result.output))).or_default();
+            let before = line.calls.partition_point(|other| *other < at);
+            line.calls.insert(before, at);
+        }
+        self.unregistered.push(at);
+        if let Some(noted) = self.calls.get_mut(at) {
+            noted.result = Some(Returned {
+                source,
+                args: Arc::clone(&call.args),
+                result: Arc::clone(result),
+                view: OnceCell::new(),
+            });
         }
     }
 
-    /// The transcript is encoded from its beginning: every result may be shown again.
+    /// Where the call stands; at the end if another process heard of it.
+    fn place_of(&mut self, call: &ModelCall) -> usize {
+        let expected = self.expected.get_mut(&call.id).and_then(|calls| {
+            let is_it = |at: &usize| self.calls.get(*at).is_some_and(|noted| noted.name == call.name);
+            let position = calls.iter().position(is_it)?;
+            Some(calls.remove(position))
+        });
+        expected.unwrap_or_else(|| {
+            self.calls.push(Noted::of(call));
+            self.calls.len() - 1
+        })
+    }
+
+    /// The transcript is encoded from its beginning: every result is shown again.
     pub(super) fn begin_anew(&self) {
-        self.returned().for_each(|(_, returned)| returned.is_shown.set(false));
+        self.lines.values().for_each(|line| line.next.set(0));
     }
 
     /// What the calls that succeeded were about was retrieved.
     pub(super) fn register_evidence(&mut self, registry: &Registry) {
-        for noted in &mut self.calls {
-            let Some(returned) = noted.result.as_mut().filter(|returned| !returned.is_evident) else {
-                continue;
-            };
-            returned.is_evident = true;
-            if !returned.result.is_error
+        let mut unregistered = std::mem::take(&mut self.unregistered);
+        unregistered.sort_unstable();
+        for noted in unregistered.into_iter().filter_map(|at| self.calls.get(at)) {
+            if let Some(returned) = noted.result.as_ref().filter(|returned| !returned.result.is_error)
                 && let Ok(args) = serde_json::to_string(&*returned.args)
             {
                 registry.register_evidence(&noted.name, &args);
@@ -88,10 +127,6 @@ impl Results {
     pub(super) fn views<'r>(&'r self, registry: &'r Registry) -> ResultViews<'r> {
         ResultViews { results: self, registry }
     }
-
-    fn returned(&self) -> impl DoubleEndedIterator<Item = (&Noted, &Returned)> {
-        self.calls.iter().filter_map(|noted| Some((noted, noted.result.as_ref()?)))
-    }
 }
 
 impl Noted {
@@ -99,17 +134,10 @@ impl Noted {
         Noted { id: call.id.clone(), name: call.name.clone(), via: call.via.clone(), result: None }
     }
 
-    fn is_of(&self, call: &ModelCall) -> bool {
-        self.id == call.id && self.name == call.name
-    }
-
-    /// Whether a message that names this call and tool may hold the result. Gemini's calls may lack an
-    /// id, and the transcript knows a call under the name that the model called.
-    fn may_be(&self, call_id: &str, tool: &str) -> bool {
-        if call_id.is_empty() {
-            self.name == tool || self.via.as_deref() == Some(tool)
-        } else {
-            self.id == call_id
+    fn is_of(&self, label: Label<'_>) -> bool {
+        match label {
+            Label::Id(id) => self.id == id,
+            Label::Tool(tool) => self.name == tool || self.via.as_deref() == Some(tool),
         }
     }
 }
@@ -122,15 +150,59 @@ pub(super) struct ResultViews<'r> {
 
 impl Views for ResultViews<'_> {
     fn view(&self, call_id: &str, tool: &str, output: &str) -> Option<String> {
-        let is_it = |(noted, returned): &(&Noted, &Returned)| {
-            noted.may_be(call_id, tool) && returned.result.output == output
-        };
-        // Ids may come again in another turn, with the same text: each message has its own result.
-        let fits = || self.results.returned().filter(is_it);
-        let (noted, returned) =
-            fits().find(|(_, returned)| !returned.is_shown.get()).or_else(|| fits().next_back())?;
-        returned.is_shown.set(true);
+        let label = if call_id.is_empty() { Label::Tool(tool) } else { Label::Id(call_id) };
+        let line = self.results.lines.get(&self.results.hashing.hash_one((label, output)))?;
+        let at = line.calls.get(line.next.get()).or_else(|| line.calls.last())?;
+        let noted = self.results.calls.get(*at).filter(|noted| noted.is_of(label))?;
+        let returned = noted.result.as_ref().filter(|returned| returned.result.output == output)?;
+        line.next.set(line.next.get() + 1);
         let view = || self.registry.tool_result_view(&noted.name, returned.source, &returned.result);
         Some(returned.view.get_or_init(view).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str, name: &str) -> ModelCall {
+        ModelCall { id: id.into(), name: name.into(), ..Default::default() }
+    }
+
+    fn noted(results: &mut Results, call: &ModelCall, output: &str) {
+        results.note(call, None, &Arc::new(ToolResult::success(output)));
+    }
+
+    // CTX-103: a view belongs to a call and to the text that is stored for it
+    #[test]
+    fn a_view_is_found_by_call_and_text() {
+        let registry = Registry::new(true);
+        let mut results = Results::default();
+        let (first, second) =
+            (call("1", "look"), ModelCall { via: Some("call_tool".into()), ..call("2", "look") });
+        results.expect(&[first.clone(), second.clone()]);
+        noted(&mut results, &second, "b");
+        noted(&mut results, &first, "a");
+        let views = results.views(&registry);
+        assert_eq!(views.view("1", "look", "a").as_deref(), Some("a"));
+        assert_eq!(views.view("1", "look", "b"), None);
+        assert_eq!(views.view("", "look", "b").as_deref(), Some("b"));
+        assert_eq!(views.view("", "call_tool", "b").as_deref(), Some("b"));
+        assert_eq!(views.view("", "other", "b"), None);
+        assert_eq!(views.view("3", "look", "a"), None);
+    }
+
+    // CTX-103: many results of one turn are found in a time that grows with their number
+    #[test]
+    fn ten_thousand_results_of_one_id_and_text() {
+        let registry = Registry::new(true);
+        let mut results = Results::default();
+        let calls: Vec<ModelCall> = (0..10_000).map(|at| call(&at.to_string(), "look")).collect();
+        results.expect(&calls);
+        calls.iter().rev().for_each(|call| noted(&mut results, call, "same"));
+        let views = results.views(&registry);
+        assert!(calls.iter().all(|call| views.view(&call.id, "look", "same").is_some()));
+        results.begin_anew();
+        assert!((0..10_000).all(|_| results.views(&registry).view("", "look", "same").is_some()));
     }
 }

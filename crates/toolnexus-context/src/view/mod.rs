@@ -16,7 +16,8 @@
 //! * `sidecar`: the links of a result from outside.
 //!
 //! Everything is registered before any text is shortened. So the view of a result is the same when it is
-//! made again.
+//! made again. Each text is shortened before it is escaped and put between tags, and never again: in what
+//! is written then, a tag or an entity could pass for a part of a reference.
 
 mod database;
 mod documents;
@@ -84,12 +85,13 @@ impl Registry {
     fn result_view(&self, treatment: Treatment<'_>, result: &ToolResult) -> String {
         let evidence = if result.is_error { Evidence::NavigationOnly } else { Evidence::Current };
         let steps = Steps { registry: self, treatment, evidence };
-        let mut view = steps.body(result);
-        if treatment.lists_links && !result.is_error {
-            self.push_links(&mut view, &result.output);
-        }
-        // What came from structured data may name stored resources that the output does not.
-        self.encode_resources(&view).into_owned()
+        // First, or a body that is compacted would be another when its links are known.
+        let links = if treatment.lists_links && !result.is_error {
+            self.list_of_links(&result.output)
+        } else {
+            String::new()
+        };
+        steps.body(result) + &links
     }
 }
 

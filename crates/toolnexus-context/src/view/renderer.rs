@@ -84,6 +84,8 @@ pub struct ResultView<'r> {
 enum Piece {
     Markup(String),
     Text(String),
+    /// What is left of a word that was cut. It names nothing.
+    Fragment(String),
     Attribute(String),
 }
 
@@ -143,16 +145,21 @@ impl<'r> ResultView<'r> {
     /// An element that holds the first `limit` characters (Unicode scalar values) of a text. If that is
     /// not all, it gets `truncated="true"`. How many characters it holds.
     pub fn element_up_to(&mut self, limit: usize, tag: Tag, text: &str) -> usize {
-        match text.char_indices().nth(limit) {
-            Some((end, _)) => {
-                self.element(tag.attribute("truncated", true), text.get(..end).unwrap_or_default());
-                limit
-            }
-            None => {
-                self.element(tag, text);
-                text.chars().count()
-            }
-        }
+        let name = tag.name;
+        let Some((end, next)) = text.char_indices().nth(limit) else {
+            self.element(tag, text);
+            return text.chars().count();
+        };
+        let text = text.get(..end).unwrap_or_default();
+        // What was cut in two may look like something else that is known: another page, another file.
+        let whole = if ends_token(next) { end } else { text.rfind(ends_token).map_or(0, |last| last + 1) };
+        let (text, rest) = text.split_at(text.ceil_char_boundary(whole));
+        self.indent();
+        self.tag(&tag.attribute("truncated", true), ">");
+        self.pieces.push(Piece::Text(text.to_owned()));
+        self.pieces.push(Piece::Fragment(rest.to_owned()));
+        self.markup(&format!("</{name}>\n"));
+        limit
     }
 
     /// An element without content.
@@ -196,21 +203,24 @@ impl<'r> ResultView<'r> {
         while !self.open.is_empty() {
             self.close();
         }
-        if self.pieces.is_empty() {
-            return None;
-        }
         let mut text = String::new();
         for piece in &self.pieces {
             // Before escaping: an escaped `&` is no part of a URL, nor a quote of a resource.
             match piece {
                 Piece::Markup(markup) => text.push_str(markup),
                 Piece::Text(content) => escape_text(&mut text, &shorten(content)),
+                Piece::Fragment(cut) => escape_text(&mut text, cut),
                 Piece::Attribute(value) => text.push_str(&escape_attribute(&shorten(value))),
             }
         }
         text.truncate(text.trim_end_matches('\n').len());
-        Some(text)
+        (!text.is_empty()).then_some(text)
     }
+}
+
+/// Whether no id, URL or reference goes on across this character.
+fn ends_token(c: char) -> bool {
+    c.is_whitespace() || "\"'<>()[]{},;|，。；！？、（）【】".contains(c)
 }
 
 /// Shows how far it is: what a result holds is nobody's to log.

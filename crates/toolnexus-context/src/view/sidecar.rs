@@ -20,32 +20,30 @@ pub(super) fn lists_links(tool: &str, source: Option<ToolSource>, policy: Option
 }
 
 impl Registry {
-    /// Appends the links of `output` to its view, if it has any. They are evidence.
-    pub(super) fn push_links(&self, view: &mut String, output: &str) {
+    /// The list of the links in `output`, to stand below its view; empty without links. They are evidence.
+    pub(super) fn list_of_links(&self, output: &str) -> String {
         let settings = self.settings();
-        let Some(kind) = settings.roles.url else { return };
-        let rows: Vec<_> = links(output, settings.limits)
-            .into_iter()
-            .filter_map(|url| Some((self.register_as(kind, &SourceRef::new(&url), Evidence::Current)?, url)))
-            .collect();
+        let Some(kind) = settings.roles.url else { return String::new() };
+        let mut rows = String::new();
+        for url in links(output, settings.limits) {
+            if let Some(handle) = self.register_as(kind, &SourceRef::new(&url), Evidence::Current) {
+                let url = self.encode_resources(&url);
+                rows.push_str(&format!("<source id=\"{handle}\" url=\"{}\"/>\n", escape_attribute(&url)));
+            }
+        }
         if rows.is_empty() {
-            return;
+            return rows;
         }
         let name = |kind| settings.kind(kind).map(|kind| kind.name.as_str()).unwrap_or_default();
-        view.push_str("\n\n<external_source_candidates>\n");
-        view.push_str(&format!(
+        let mut instruction = format!(
             "Cite the matching {}://N only if this result supports the claim. A listed link does not mean \
              that its page was read.",
             name(kind)
-        ));
+        );
         if let Some(chunk) = settings.roles.chunk {
-            view.push_str(&format!(" Do not use {} handles for this content.", name(chunk)));
+            instruction.push_str(&format!(" Do not use {} handles for this content.", name(chunk)));
         }
-        view.push('\n');
-        for (handle, url) in rows {
-            view.push_str(&format!("<source id=\"{handle}\" url=\"{}\"/>\n", escape_attribute(&url)));
-        }
-        view.push_str("</external_source_candidates>");
+        format!("\n\n<external_source_candidates>\n{instruction}\n{rows}</external_source_candidates>")
     }
 }
 

@@ -13,7 +13,8 @@ pub(super) struct WebSearch;
 impl Renderer for WebSearch {
     fn render(&self, context: &Map<String, Value>, view: &mut ResultView<'_>) {
         let limit = view.limits().search_evidence;
-        let pages: Vec<_> = Fields(context).rows("results").filter_map(|row| Page::of(row, view)).collect();
+        let rows = Fields(context).rows("results");
+        let pages: Vec<_> = rows.filter_map(|row| Page::of(row, true, view)).collect();
         if pages.is_empty() {
             return;
         }
@@ -47,7 +48,8 @@ impl Renderer for WebFetch {
     fn render(&self, context: &Map<String, Value>, view: &mut ResultView<'_>) {
         let context = Fields(context);
         let rows = context.rows("results").chain(context.rows("pages"));
-        let pages: Vec<_> = rows.filter_map(|row| Page::of(row, view)).collect();
+        let is_read = |row: Fields<'_>| matches!(&*row.text(&["status"]), "" | "success");
+        let pages: Vec<_> = rows.filter_map(|row| Page::of(row, is_read(row), view)).collect();
         if pages.is_empty() {
             return;
         }
@@ -82,19 +84,17 @@ const SOME_FAILED: [&str; 2] = [
 struct Page<'c> {
     handle: String,
     row: Fields<'c>,
-    /// Whether its text is here. Of searched pages it says nothing.
+    /// Whether its text is here, or what a search says of it.
     is_read: bool,
 }
 
 impl<'c> Page<'c> {
-    fn of(row: Fields<'c>, view: &ResultView<'_>) -> Option<Self> {
+    fn of(row: Fields<'c>, is_read: bool, view: &ResultView<'_>) -> Option<Self> {
         let url = row.text(&["url"]);
         let kind = view.registry().settings().roles.url?;
         if !is_web_page(&url) {
             return None;
         }
-        let status = row.text(&["status"]);
-        let is_read = matches!(&*status, "" | "success");
         let source = SourceRef { title: row.text(&["title"]).into_owned(), ..SourceRef::new(url) };
         let evidence = if is_read { view.evidence() } else { Evidence::NavigationOnly };
         let handle = view.registry().register_as(kind, &source, evidence)?;

@@ -40,7 +40,7 @@ pub(crate) async fn server(script: impl Into<Script>) -> ModelServer {
 /// Options for a server, without a boundary.
 pub(crate) fn plain(style: Style, server: &ModelServer) -> ClientOptions {
     ClientOptions {
-        base_url: server.base_url().into(),
+        base_url: server.base_url(),
         style,
         model: "m".into(),
         api_key: "sk-test-123456".into(),
@@ -92,7 +92,8 @@ impl Mode {
             Mode::Run => {
                 let events = Seen::new();
                 let kept = events.clone();
-                let on_event: toolnexus_llm::EventSink = Arc::new(move |event: &StreamEvent| kept.push(event.clone()));
+                let on_event: toolnexus_llm::EventSink =
+                    Arc::new(move |event: &StreamEvent| kept.push(event.clone()));
                 let options = RunOptions { id: id.into(), on_event: Some(on_event), ..Default::default() };
                 let result = within(client.run_with(prompt, toolkit, options)).await.unwrap();
                 Told { events: events.all(), result }
@@ -123,11 +124,13 @@ pub(crate) async fn drain(mut stream: RunStream) -> (Vec<StreamEvent>, Option<Cl
 
 /// The deltas of the text events.
 pub(crate) fn deltas(events: &[StreamEvent]) -> Vec<&str> {
-    let text = |event| match event {
-        &StreamEvent::Text { ref delta } => Some(delta.as_str()),
-        _ => None,
-    };
-    events.iter().filter_map(text).collect()
+    events
+        .iter()
+        .filter_map(|event| match event {
+            StreamEvent::Text { delta } => Some(delta.as_str()),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The `type` of each event.

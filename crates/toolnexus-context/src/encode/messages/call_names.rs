@@ -2,19 +2,28 @@
 
 use std::collections::HashMap;
 
-/// The names of the tools that were called, by the calls' ids. An id that comes again names the newer
-/// call.
+/// The names of the tools that were called.
 #[derive(Debug, Default)]
-pub(crate) struct CallNames(HashMap<String, String>);
+pub(crate) struct CallNames {
+    /// By the calls' ids. An id that comes again names the newer call.
+    by_id: HashMap<String, String>,
+    /// The tools of the newest message with calls, in order: a dialect may give calls no ids.
+    newest: Vec<String>,
+}
 
 impl CallNames {
-    pub(super) fn note(&mut self, id: String, tool: &str) {
-        if !id.is_empty() && !tool.is_empty() {
-            self.0.insert(id, tool.to_owned());
+    /// Takes note of the calls of one message, in order: the id, which may be empty, and the tool.
+    pub(super) fn note(&mut self, calls: Vec<(String, String)>) {
+        if calls.is_empty() {
+            return;
         }
+        self.newest = calls.iter().map(|(_, tool)| tool.clone()).collect();
+        self.by_id.extend(calls.into_iter().filter(|(id, tool)| !id.is_empty() && !tool.is_empty()));
     }
 
-    pub(super) fn name_of(&self, id: &str) -> Option<String> {
-        self.0.get(id).cloned()
+    /// The tool of the call with this id; without an id, that of the call at this place of the newest
+    /// message with calls.
+    pub(super) fn name_of(&self, id: &str, place: usize) -> Option<String> {
+        if id.is_empty() { self.newest.get(place).cloned() } else { self.by_id.get(id).cloned() }
     }
 }

@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use toolnexus_core::Style;
 use toolnexus_llm::Message;
 
-use crate::json_text::rewrite_strings;
+use crate::json_text::{members, rewrite_strings};
 use crate::{Evidence, Registry};
 
 pub(crate) use call_names::CallNames;
@@ -181,7 +181,13 @@ impl Registry {
         for field in fields(outlines) {
             if let Content::Arguments { tool } = &field.content {
                 let encoded = self.encode_arguments(tool, &field.text);
-                field.set(encoded);
+                if encoded.is_none() && field.is_string && members(&field.text).is_none() {
+                    // What is no JSON never ran. It is shown as any text.
+                    self.each_text(field, Registry::encode_resources);
+                    self.each_text(field, Registry::encode_uris);
+                } else {
+                    field.set(encoded);
+                }
             }
         }
     }
@@ -265,4 +271,105 @@ pub(super) fn signed_blocks(json: &str) -> Vec<SignedBlock<'_>> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Views of the results of some calls, and what was asked for.
+    #[derive(Default)]
+    struct Fixed {
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Views for Fixed {
+        fn view(&self, call_id: &str, tool: &str, output: &str) -> Option<String> {
+            self.asked.lock().unwrap().push(format!("{call_id} {tool} {output}"));
+            (output.is_empty() || output.starts_with("fresh"))
+                .then(|| format!("<view of=\"{call_id}\"/> toolnexus://doc/as-it-is"))
+        }
+    }
+
+    fn encoded(registry: &Registry, views: &Fixed, names: &mut CallNames, list: Value) -> Vec<Message> {
+        let messages: Vec<Message> = list.as_array().unwrap().iter().cloned().map(Message::from).collect();
+        let surroundings = Surroundings { views: Some(views), style: None };
+        registry.encode_new_messages(names, &messages, &surroundings)
+    }
+
+    // CTX-103: the view of a result of this run is used verbatim, in every dialect; it is asked for with
+    // the stored text, whatever the passes before have made of it
+    #[test]
+    fn views_of_this_run_are_used() {
+        let registry = Registry::new(true);
+        let views = Fixed::default();
+        let output = "fresh toolnexus://doc/document-1";
+        let list = json!([
+            {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "a", "content": output},
+            {"role": "tool", "tool_call_id": "a", "content": "changed toolnexus://doc/document-1"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "b", "name": "g", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b", "content": output}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "h", "response": {"output": output}}}]}
+        ]);
+        let encoded = encoded(&registry, &views, &mut CallNames::default(), list);
+        let view = |id: &str| Value::from(format!("<view of=\"{id}\"/> toolnexus://doc/as-it-is"));
+        assert_eq!(encoded[1]["content"], view("a"));
+        assert_eq!(encoded[2]["content"], "changed doc://1");
+        assert_eq!(encoded[4]["content"][0]["content"], view("b"));
+        assert_eq!(encoded[5]["parts"][0]["functionResponse"]["response"]["output"], view(""));
+        assert_eq!(
+            *views.asked.lock().unwrap(),
+            [
+                format!("a f {output}"),
+                "a f changed toolnexus://doc/document-1".into(),
+                format!("b g {output}"),
+                format!(" h {output}")
+            ]
+        );
+    }
+
+    // CTX-74, CTX-103: an empty result has a view too
+    #[test]
+    fn an_empty_result_has_a_view() {
+        let list = json!([
+            {"role": "tool", "tool_call_id": "a", "content": ""},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b", "content": ""}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "h", "response": {"output": ""}}}]}
+        ]);
+        let encoded = encoded(&Registry::new(true), &Fixed::default(), &mut CallNames::default(), list);
+        let text = serde_json::to_string(&encoded).unwrap();
+        assert_eq!(text.matches("as-it-is").count(), 3, "{text}");
+    }
+
+    // CTX-33, CTX-110: messages that come later know the calls of those before
+    #[test]
+    fn names_of_calls_are_kept() {
+        let registry = Registry::new(true);
+        let (views, mut names) = (Fixed::default(), CallNames::default());
+        let call = json!([{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]}]);
+        encoded(&registry, &views, &mut names, call);
+        encoded(
+            &registry,
+            &views,
+            &mut names,
+            json!([{"role": "tool", "tool_call_id": "a", "content": "x"}]),
+        );
+        assert_eq!(*views.asked.lock().unwrap(), ["a f x"]);
+    }
+
+    // CTX-32: long lists of blocks take time in proportion
+    #[test]
+    fn many_blocks_are_quick() {
+        let registry = Registry::new(true);
+        let block = |at: usize| json!({"type": "thinking", "thinking": format!("toolnexus://doc/d-{}", at % 10), "signature": "s"});
+        let content: Vec<Value> = (0..20_000).map(block).collect();
+        let message = Message::from(json!({"role": "assistant", "content": content}));
+        let encoded = registry.encode_messages(&[message]);
+        assert_eq!(encoded[0]["content"], json!([{"type": "text", "text": "(reasoning left out)"}]));
+    }
 }

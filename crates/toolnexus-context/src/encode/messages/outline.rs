@@ -119,17 +119,24 @@ pub(super) struct Outline<'j> {
 impl<'j> Outline<'j> {
     /// Reads a message. The calls in it are added to `names`, which names the tools of results.
     pub(super) fn read(json: &'j str, names: &mut CallNames) -> Self {
-        let mut reader = Reader { names, outline: Outline { json, fields: Vec::new(), lists: Vec::new() } };
+        let outline = Outline { json, fields: Vec::new(), lists: Vec::new() };
+        let mut reader = Reader { names, outline, calls: Vec::new(), responses: 0 };
         reader.message(Piece::document(json));
-        let mut outline = reader.outline;
+        let Reader { calls, mut outline, .. } = reader;
+        names.note(calls);
         outline.fields.sort_by_key(Field::rank);
         outline
     }
 }
 
 struct Reader<'j, 'n> {
-    names: &'n mut CallNames,
+    /// The calls of the messages before.
+    names: &'n CallNames,
     outline: Outline<'j>,
+    /// The calls of this message: id and tool.
+    calls: Vec<(String, String)>,
+    /// How many results without an id there were in it.
+    responses: usize,
 }
 
 /// The members of an object.
@@ -274,7 +281,9 @@ impl<'j> Reader<'j, '_> {
             members.all("parts").for_each(|parts| self.texts_of(parts, &result));
         }
         let is_signed = members.has_text(THOUGHT_SIGNATURE);
-        is_signed.then_some(Block { index: 0, is_signed, is_reasoning: is_thought, must_be_signed: false })
+        // A thought that lost its signature may have been signed as the model wrote it.
+        let matters = is_signed || is_thought;
+        matters.then_some(Block { index: 0, is_signed, is_reasoning: is_thought, must_be_signed: false })
     }
 
     /// The response of a function. Its text is its `output` or `error`; without either it is all text.
@@ -311,7 +320,7 @@ impl<'j> Reader<'j, '_> {
         let members = Members::of(function);
         let tool = members.owned("name");
         let real = members.get(keys).filter(|_| tool == CALL_TOOL).and_then(called_tool);
-        self.names.note(id, real.as_deref().unwrap_or(&tool));
+        self.calls.push((id, real.unwrap_or_else(|| tool.clone())));
         for arguments in keys.iter().flat_map(|key| members.all(key)) {
             let content = Content::Arguments { tool: tool.clone() };
             match arguments.string() {
@@ -324,15 +333,17 @@ impl<'j> Reader<'j, '_> {
         }
     }
 
-    /// A result's tool is named beside it, or by the call.
-    fn result(&self, name: Option<Cow<'_, str>>, call_id: String) -> Content {
+    /// A result's tool is named beside it, or by the call. One that was called through `call_tool` is
+    /// named by the call alone.
+    fn result(&mut self, name: Option<Cow<'_, str>>, call_id: String) -> Content {
         let named = name.filter(|name| !name.is_empty()).map(Cow::into_owned);
         let tool = match named {
-            // The result of the tool that was called through it.
-            Some(named) if named == CALL_TOOL => self.names.name_of(&call_id).or(Some(named)),
+            Some(named) if named == CALL_TOOL => self.names.name_of(&call_id, self.responses).or(Some(named)),
             Some(named) => Some(named),
-            None => self.names.name_of(&call_id),
+            None if call_id.is_empty() => None,
+            None => self.names.name_of(&call_id, 0),
         };
+        self.responses += usize::from(call_id.is_empty());
         Content::Result { tool, call_id }
     }
 
@@ -347,7 +358,8 @@ impl<'j> Reader<'j, '_> {
     }
 
     fn add(&mut self, piece: Piece<'j>, content: Content, is_string: bool, text: Cow<'j, str>) {
-        if !text.is_empty() {
+        // An empty result may have a view that is not empty.
+        if !text.is_empty() || matches!(content, Content::Result { .. }) {
             let span = piece.span();
             self.outline.fields.push(Field { content, span, is_string, text, is_changed: false });
         }

@@ -1,7 +1,13 @@
 //! What an application says about its identities.
 
+mod identities;
+mod limits;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+
+pub use identities::{KindRoles, PrivateSpace, ResourcePattern, SourceKind, TextForm};
+pub use limits::Limits;
 
 use crate::policy::{default_key_spaces, default_policies};
 use crate::{CitationFormat, KeySpace, Renderer, ToolPolicy};
@@ -115,6 +121,31 @@ impl RegistryConfig {
         self
     }
 
+    /// Gives a kind another name, in everything that speaks of it. This is the way out where a name
+    /// collides with URIs of somebody else's, such as an MCP server's `doc://42`. A name that no kind has
+    /// changes nothing.
+    ///
+    /// ```
+    /// use toolnexus_context::{Registry, RegistryConfig};
+    /// let registry = Registry::with_config(RegistryConfig::default().rename_kind("doc", "document")).unwrap();
+    /// assert_eq!(registry.register_document("36283d3d-a495").as_deref(), Some("document://1"));
+    /// ```
+    #[must_use]
+    pub fn rename_kind(mut self, from: &str, to: &str) -> Self {
+        let kinds = self.kinds.iter_mut().map(|kind| &mut kind.name);
+        let keys = self.key_spaces.values_mut().flat_map(|space| &mut space.kinds);
+        let tools =
+            self.policies.values_mut().flat_map(|policy| policy.kinds_override.values_mut().flatten());
+        for name in kinds.chain(self.roles.names_mut()).chain(keys).chain(tools).filter(|name| *name == from)
+        {
+            to.clone_into(name);
+        }
+        if let Some(format) = self.citation_formats.remove(from) {
+            self.citation_formats.insert(to.to_owned(), format);
+        }
+        self
+    }
+
     /// Adds a private space.
     #[must_use]
     pub fn private_space(mut self, space: PrivateSpace) -> Self {
@@ -168,173 +199,5 @@ impl std::fmt::Debug for RegistryConfig {
             .field("routing_spaces", &self.routing_spaces)
             .field("policies", &self.policies.keys().collect::<BTreeSet<_>>())
             .finish_non_exhaustive()
-    }
-}
-
-/// One kind of source. Its handles are `NAME://1`, `NAME://2` and so on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SourceKind {
-    /// The name, `[a-z][a-z0-9]*`.
-    pub name: String,
-    /// The letter of its bare old form, if it had one.
-    pub legacy: Option<char>,
-    /// Whether an answer may cite it.
-    pub citable: bool,
-    /// What stands for it in public text.
-    pub text_form: TextForm,
-    /// What the model is told that a handle stands for, such as `a web page`. Default: a source of that
-    /// name.
-    pub meaning: String,
-}
-
-impl SourceKind {
-    /// A kind that cannot be cited and stands in text as a durable URI.
-    pub fn new(name: impl Into<String>) -> Self {
-        let name = name.into();
-        let meaning = format!("a source of the kind {name}");
-        SourceKind { name, legacy: None, citable: false, text_form: TextForm::Uri, meaning }
-    }
-
-    /// The same kind, of which the model is told what it is.
-    #[must_use]
-    pub fn meaning(mut self, meaning: impl Into<String>) -> Self {
-        self.meaning = meaning.into();
-        self
-    }
-
-    /// The same kind with a bare old form.
-    #[must_use]
-    pub fn legacy(mut self, letter: char) -> Self {
-        self.legacy = Some(letter);
-        self
-    }
-
-    /// The same kind, citable. Without a [`CitationFormat`] of its own, a source is cited as
-    /// `<kb doc="TITLE" chunk_id="ID" kb_id="KB" />` if the kind plays the part of chunks, as
-    /// `<web url="ID" title="TITLE" />` if it plays that of URLs, and else as
-    /// `<NAME-source id="ID" title="TITLE" />` with the name of the kind.
-    #[must_use]
-    pub fn citable(mut self) -> Self {
-        self.citable = true;
-        self
-    }
-
-    /// The same kind with another form in text.
-    #[must_use]
-    pub fn text_form(mut self, form: TextForm) -> Self {
-        self.text_form = form;
-        self
-    }
-}
-
-/// What stands for a source in public text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextForm {
-    /// `<scheme>://<kind>/<id>`.
-    Uri,
-    /// The id itself, which is a URL. Such ids are the same when they differ in the fragment alone.
-    Value,
-}
-
-/// Which kind plays which part. `None`: nobody does, and what would need it is left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KindRoles {
-    /// Pieces of documents. Default `chunk`.
-    pub chunk: Option<String>,
-    /// Documents. Default `doc`.
-    pub document: Option<String>,
-    /// Collections of documents. Default `kb`.
-    pub knowledge_base: Option<String>,
-    /// Pages of the web. Default `url`.
-    pub url: Option<String>,
-}
-
-impl Default for KindRoles {
-    fn default() -> Self {
-        KindRoles {
-            chunk: Some("chunk".into()),
-            document: Some("doc".into()),
-            knowledge_base: Some("kb".into()),
-            url: Some("url".into()),
-        }
-    }
-}
-
-/// A space of short names without a scheme: prefix and number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PrivateSpace {
-    /// The name that policies use.
-    pub name: String,
-    /// What stands before the number: `[A-Za-z][A-Za-z0-9_-]*`, no digit at its end.
-    pub prefix: String,
-    /// To how many digits numbers are padded with zeros; 0 for none. Default 0.
-    pub width: usize,
-    /// The first number. Default 1.
-    pub start: usize,
-    /// What the model is told that a handle stands for, such as `an issue`. Default: an item of that name.
-    pub meaning: String,
-}
-
-impl PrivateSpace {
-    /// A space whose numbers begin at 1 and are not padded.
-    pub fn new(name: impl Into<String>, prefix: impl Into<String>) -> Self {
-        let name = name.into();
-        let meaning = format!("an item of the kind {name}");
-        PrivateSpace { name, prefix: prefix.into(), width: 0, start: 1, meaning }
-    }
-
-    /// The same space, of which the model is told what it is.
-    #[must_use]
-    pub fn meaning(mut self, meaning: impl Into<String>) -> Self {
-        self.meaning = meaning.into();
-        self
-    }
-}
-
-/// What is a reference to a stored resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ResourcePattern {
-    /// `resource://` and 22 characters of `[0-9A-Za-z_-]`.
-    Default,
-    /// References of object stores: `local`, `minio`, `cos`, `tos`, `s3`, `oss`, `ks3` or `obs` and `://`,
-    /// up to whitespace or any of `)`, `]`, `>`, `"`, `'`; with or without `storage://<id>/` before it.
-    LegacyStorage,
-    /// Slugs of summary pages: `summary/` and a UUID.
-    SummarySlug,
-    /// A regular expression of the application's.
-    Regex(String),
-}
-
-/// How much of a result a view shows. Counted in Unicode scalar values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Each evidence text of a web search. Default 500.
-    pub search_evidence: usize,
-    /// The summary of a fetched page. Default 4000.
-    pub fetch_summary: usize,
-    /// The content of a fetched page. Default 8000.
-    pub fetch_content: usize,
-    /// Summaries and contents of all fetched pages together. Default 16000.
-    pub fetch_total: usize,
-    /// Links listed below an external result. Default 50.
-    pub sidecar_links: usize,
-    /// The longest link that is listed, in bytes. Default 2048.
-    pub sidecar_link_len: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            search_evidence: 500,
-            fetch_summary: 4000,
-            fetch_content: 8000,
-            fetch_total: 16000,
-            sidecar_links: 50,
-            sidecar_link_len: 2048,
-        }
     }
 }
