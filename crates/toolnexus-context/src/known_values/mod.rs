@@ -17,12 +17,13 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use crate::syntax::is_word;
+use crate::syntax::is_free_left;
 use prefix_tree::PrefixTree;
 
 /// Values to be found in text, each with what it stands for.
 ///
-/// Adding one costs its length. Looking through a text costs its length, and where values are met, theirs.
+/// Adding one costs its length. Looking through a text costs its length, and where values are met, theirs,
+/// within bounds that only texts made for it reach.
 #[derive(Debug)]
 pub(crate) struct KnownValues<T> {
     tree: PrefixTree<T>,
@@ -90,20 +91,17 @@ impl<T: Copy> KnownValues<T> {
         judge: impl Fn(Occurrence<'t>, T) -> Verdict,
         handle: impl Fn(T) -> String,
     ) -> Cow<'t, str> {
-        let mut pass = Pass { tree: &self.tree, text, judge, replaced: BTreeMap::new() };
-        let (mut found, mut waiting) = pass.look();
-        while !found.is_empty() {
-            let places = pass.choose(found);
-            let freed = places.iter().filter_map(|place| waiting.remove(place));
-            found = freed.flatten().collect();
+        let mut pass = Pass::new(&self.tree, text, judge);
+        let mut replaced = pass.first_round();
+        if !pass.waiting.is_empty() {
+            replaced = pass.later_rounds(replaced);
         }
-        let replaced = pass.replaced;
         if replaced.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut out = String::with_capacity(text.len());
         let mut copied = 0;
-        for (start, (end, target)) in replaced {
+        for Candidate { start, end, target } in replaced {
             out.push_str(text.get(copied..start).unwrap_or_default());
             out.push_str(&handle(target));
             copied = end;
@@ -143,62 +141,110 @@ impl<T> PartialEq for Candidate<T> {
 
 impl<T> Eq for Candidate<T> {}
 
-/// Candidates by the place that they wait for.
-type Waiting<T> = HashMap<usize, Vec<Candidate<T>>>;
-
 /// How many occurrences may wait, for each byte of the text. Only texts that were made for it have more;
 /// there the rest stays as it is.
 const WAITING_PER_BYTE: usize = 4;
+
+/// How much looking a text is worth, for each byte of it and in any case. Real texts need a tenth. A text
+/// made of the beginnings of long nested values would need the square of its length; there what is behind
+/// stays as it is, which is only longer.
+const EFFORT_PER_BYTE: usize = 32;
+const LEAST_EFFORT: usize = 1 << 16;
 
 /// One text on its way.
 struct Pass<'v, 't, T, J> {
     tree: &'v PrefixTree<T>,
     text: &'t str,
     judge: J,
-    /// Start to end and target.
+    /// What was replaced where this round looks: start to end and target.
     replaced: BTreeMap<usize, (usize, T)>,
+    /// Candidates by the place that they wait for.
+    waiting: HashMap<usize, Vec<Candidate<T>>>,
+    /// How many more may wait.
+    room: usize,
+    /// How much looking is left.
+    effort: usize,
+    /// The occurrences of one place, kept for their memory.
+    occurrences: Vec<(usize, T)>,
 }
 
-impl<'t, T: Copy, J: Fn(Occurrence<'t>, T) -> Verdict> Pass<'_, 't, T, J> {
-    /// The longest occurrence of each place, and those that wait.
-    fn look(&self) -> (BinaryHeap<Candidate<T>>, Waiting<T>) {
-        let (mut found, mut waiting) = (Vec::new(), HashMap::<_, Vec<_>>::new());
-        let mut room = self.text.len().saturating_mul(WAITING_PER_BYTE);
-        let mut is_word_before = false;
-        for (start, byte) in self.text.bytes().enumerate() {
-            if !is_word_before && self.tree.has_first(byte) {
-                found.extend(self.longest(start, self.text.len(), |candidate, place| {
-                    if room > 0 {
-                        room -= 1;
-                        waiting.entry(place).or_default().push(candidate);
-                    }
-                }));
-            }
-            is_word_before = is_word(byte);
+impl<'v, 't, T: Copy, J: Fn(Occurrence<'t>, T) -> Verdict> Pass<'v, 't, T, J> {
+    fn new(tree: &'v PrefixTree<T>, text: &'t str, judge: J) -> Self {
+        Pass {
+            tree,
+            text,
+            judge,
+            replaced: BTreeMap::new(),
+            waiting: HashMap::new(),
+            room: text.len().saturating_mul(WAITING_PER_BYTE),
+            effort: text.len().saturating_mul(EFFORT_PER_BYTE).saturating_add(LEAST_EFFORT),
+            occurrences: Vec::new(),
         }
-        (BinaryHeap::from(found), waiting)
     }
 
-    /// The longest occurrence at `start` that ends before or at `limit`. The others there that depend on
-    /// another place are told to `wait`.
-    fn longest(
-        &self,
-        start: usize,
-        limit: usize,
-        mut wait: impl FnMut(Candidate<T>, usize),
-    ) -> Option<Candidate<T>> {
-        let rest = self.text.as_bytes().get(start..limit)?;
-        let mut longest = None;
-        for (length, target) in self.tree.prefixes_of(rest) {
+    /// Replaces what waits for nothing, in the order of the text. Candidates that do not touch each other
+    /// do not matter to each other either; most stand alone.
+    fn first_round(&mut self) -> Vec<Candidate<T>> {
+        let bytes = self.text.as_bytes();
+        let (mut replaced, mut group, mut reached) = (Vec::new(), Vec::new(), 0);
+        self.tree.for_each_beginning(bytes, |start| {
+            if !is_free_left(self.text, start) {
+                return;
+            }
+            let Some(candidate) = self.longest(start, bytes.len()) else { return };
+            if start > reached {
+                self.settle(&mut group, &mut replaced);
+            }
+            reached = reached.max(candidate.end);
+            group.push(candidate);
+        });
+        self.settle(&mut group, &mut replaced);
+        replaced
+    }
+
+    /// Replaces what it can of candidates that touch.
+    fn settle(&mut self, group: &mut Vec<Candidate<T>>, replaced: &mut Vec<Candidate<T>>) {
+        if group.len() > 1 {
+            self.choose(group.drain(..).collect());
+            replaced.extend(candidates_of(std::mem::take(&mut self.replaced)));
+        } else {
+            replaced.append(group);
+        }
+    }
+
+    /// Replaces what waited for something that was replaced, until there is nothing more.
+    fn later_rounds(&mut self, replaced: Vec<Candidate<T>>) -> Vec<Candidate<T>> {
+        let mut places: Vec<_> = replaced.iter().map(|candidate| candidate.start).collect();
+        self.replaced = replaced.into_iter().map(|found| (found.start, (found.end, found.target))).collect();
+        while !places.is_empty() {
+            let freed = places.iter().filter_map(|place| self.waiting.remove(place)).flatten().collect();
+            places = self.choose(freed);
+        }
+        candidates_of(std::mem::take(&mut self.replaced)).collect()
+    }
+
+    /// The longest occurrence at `start` that ends before or at `limit` and may be replaced. Longer ones
+    /// that depend on a place that is not replaced yet wait for it.
+    fn longest(&mut self, start: usize, limit: usize) -> Option<Candidate<T>> {
+        let rest = self.text.as_bytes().get(start..limit).filter(|_| self.effort > 0)?;
+        self.occurrences.clear();
+        let work = self.tree.prefixes_of(rest, &mut self.occurrences);
+        self.effort = self.effort.saturating_sub(work);
+        while let Some((length, target)) = self.occurrences.pop() {
             let candidate = Candidate { start, end: start + length, target };
-            let occurrence = Occurrence { text: self.text, start, end: candidate.end };
-            match (self.judge)(occurrence, target) {
-                Verdict::Replace => longest = Some(candidate),
-                Verdict::ReplaceWith(place) => wait(candidate, place),
+            match (self.judge)(Occurrence { text: self.text, start, end: candidate.end }, target) {
+                Verdict::Replace => return Some(candidate),
                 Verdict::Keep => {}
+                Verdict::ReplaceWith(place) if self.replaced.contains_key(&place) => return Some(candidate),
+                Verdict::ReplaceWith(place) => {
+                    if let Some(room) = self.room.checked_sub(1) {
+                        self.room = room;
+                        self.waiting.entry(place).or_default().push(candidate);
+                    }
+                }
             }
         }
-        longest
+        None
     }
 
     /// Replaces what of these can be. Where each of them begins.
@@ -212,7 +258,7 @@ impl<'t, T: Copy, J: Fn(Occurrence<'t>, T) -> Verdict> Pass<'_, 't, T, J> {
                     // A shorter value may fit before it. The first one that is in the way is at most half
                     // as far as the last was, so this is not done often for one start.
                     let limit = self.replaced.range(start..).next().map_or(at, |(at, _)| *at);
-                    candidates.extend(self.longest(start, limit.saturating_sub(1), |_, _| {}));
+                    candidates.extend(self.longest(start, limit.saturating_sub(1)));
                 }
                 Some((_, to)) if to >= start => {}
                 _ => {
@@ -223,4 +269,8 @@ impl<'t, T: Copy, J: Fn(Occurrence<'t>, T) -> Verdict> Pass<'_, 't, T, J> {
         }
         places
     }
+}
+
+fn candidates_of<T>(replaced: BTreeMap<usize, (usize, T)>) -> impl Iterator<Item = Candidate<T>> {
+    replaced.into_iter().map(|(start, (end, target))| Candidate { start, end, target })
 }

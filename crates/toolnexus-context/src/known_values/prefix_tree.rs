@@ -1,6 +1,6 @@
 //! A tree of byte strings that share their beginnings.
 
-/// The root's place. No node has it as a child, so in [`PrefixTree::first`] it means that there is none.
+/// The root's place. No node has it as a child, so among the children in [`Start`] it means that there is none.
 const ROOT: usize = 0;
 
 /// Byte strings, each with a target. A node's label is what it adds to its parent's string; the labels of
@@ -11,8 +11,45 @@ pub(super) struct PrefixTree<T> {
     nodes: Vec<Node<T>>,
     /// The text of all labels.
     labels: Vec<u8>,
-    /// The root's children by their first byte: 256 places, or none before the first string.
-    first: Vec<usize>,
+    /// `None` before the first string.
+    start: Option<Box<Start>>,
+}
+
+/// What strings begin with.
+#[derive(Debug)]
+struct Start {
+    /// The root's children by their first byte.
+    children: [usize; 256],
+    /// A bit for each pair of bytes that a string begins with; of a string of one byte all pairs. Most
+    /// places in a text are passed over by it alone.
+    pairs: [u64; 1024],
+}
+
+impl Start {
+    fn bit_of(first: u8, second: u8) -> (usize, u64) {
+        let pair = usize::from(u16::from_be_bytes([first, second]));
+        (pair / 64, 1 << (pair % 64))
+    }
+
+    fn add(&mut self, string: &[u8]) {
+        let seconds = match string {
+            [_, second, ..] => *second..=*second,
+            _ => 0..=u8::MAX,
+        };
+        for (first, second) in
+            string.first().into_iter().flat_map(|first| seconds.clone().map(|s| (*first, s)))
+        {
+            let (place, bit) = Start::bit_of(first, second);
+            if let Some(word) = self.pairs.get_mut(place) {
+                *word |= bit;
+            }
+        }
+    }
+
+    fn has(&self, first: u8, second: u8) -> bool {
+        let (place, bit) = Start::bit_of(first, second);
+        self.pairs.get(place).is_some_and(|word| word & bit != 0)
+    }
 }
 
 #[derive(Debug)]
@@ -27,7 +64,7 @@ struct Node<T> {
 
 impl<T> Default for PrefixTree<T> {
     fn default() -> Self {
-        PrefixTree { nodes: Vec::new(), labels: Vec::new(), first: Vec::new() }
+        PrefixTree { nodes: Vec::new(), labels: Vec::new(), start: None }
     }
 }
 
@@ -36,14 +73,27 @@ impl<T: Copy> PrefixTree<T> {
         self.nodes.is_empty()
     }
 
-    /// Whether a string begins with this byte.
-    pub(super) fn has_first(&self, byte: u8) -> bool {
-        self.first.get(usize::from(byte)).is_some_and(|child| *child != ROOT)
+    /// Calls `visit` with the places of a text where a string may begin; not all of them are.
+    pub(super) fn for_each_beginning(&self, text: &[u8], mut visit: impl FnMut(usize)) {
+        let Some(start) = self.start.as_deref() else { return };
+        for (at, pair) in text.windows(2).enumerate() {
+            if let [first, second] = pair
+                && start.has(*first, *second)
+            {
+                visit(at);
+            }
+        }
+        if let Some((last, _)) = text.split_last()
+            && start.has(*last, 0)
+        {
+            visit(text.len() - 1);
+        }
     }
 
     fn child(&self, at: usize, byte: u8) -> Option<usize> {
         if at == ROOT {
-            return self.first.get(usize::from(byte)).copied().filter(|child| *child != ROOT);
+            let child = self.start.as_ref()?.children.get(usize::from(byte))?;
+            return (*child != ROOT).then_some(*child);
         }
         let node = self.nodes.get(at)?;
         let place = match node.keys.as_slice() {
@@ -62,8 +112,9 @@ impl<T: Copy> PrefixTree<T> {
     pub(super) fn insert(&mut self, string: &[u8], target: T) {
         if self.is_empty() {
             self.push((0, 0), None);
-            self.first = vec![ROOT; 256];
         }
+        let start = || Box::new(Start { children: [ROOT; 256], pairs: [0; 1024] });
+        self.start.get_or_insert_with(start).add(string);
         let (mut at, mut rest) = (ROOT, string);
         while let Some(byte) = rest.first() {
             let Some(child) = self.child(at, *byte) else {
@@ -95,7 +146,8 @@ impl<T: Copy> PrefixTree<T> {
 
     fn attach(&mut self, parent: usize, byte: u8, child: usize) {
         if parent == ROOT {
-            if let Some(place) = self.first.get_mut(usize::from(byte)) {
+            let children = self.start.as_mut().map(|start| &mut start.children);
+            if let Some(place) = children.and_then(|children| children.get_mut(usize::from(byte))) {
                 *place = child;
             }
         } else if let Some(parent) = self.nodes.get_mut(parent) {
@@ -120,26 +172,26 @@ impl<T: Copy> PrefixTree<T> {
         self.nodes.push(rest);
     }
 
-    /// The strings that `text` begins with, shortest first: how long each is, and its target.
-    pub(super) fn prefixes_of<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (usize, T)> + 'a {
-        let (mut at, mut length) = (ROOT, 0);
-        std::iter::from_fn(move || {
-            loop {
-                let rest = text.get(length..)?;
-                let child = self.child(at, *rest.first()?)?;
-                let label = self.label(child);
-                if !rest.starts_with(label) {
-                    return None;
-                }
-                at = child;
-                length += label.len();
-                if let Some(target) = self.nodes.get(at).and_then(|node| node.target) {
-                    return Some((length, target));
-                }
-            }
-        })
+    /// Adds the strings that `text` begins with to `found`, shortest first: how long each is, and its
+    /// target. How much work it was.
+    pub(super) fn prefixes_of(&self, text: &[u8], found: &mut Vec<(usize, T)>) -> usize {
+        let (mut at, mut length, mut work) = (ROOT, 0, 1);
+        while let Some(rest) = text.get(length..)
+            && let Some(child) = rest.first().and_then(|byte| self.child(at, *byte))
+            && let label = self.label(child)
+            && rest.starts_with(label)
+        {
+            at = child;
+            length += label.len();
+            work += 1 + label.len() / BYTES_PER_WORK;
+            found.extend(self.nodes.get(at).and_then(|node| node.target).map(|target| (length, target)));
+        }
+        work
     }
 }
+
+/// How many bytes are compared in the time that a step to a child takes.
+const BYTES_PER_WORK: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -152,7 +204,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        // The tree finds what comparing with every string finds, in the order of length.
+        // The tree finds what comparing with every string finds, in the order of length, and passes over
+        // no place where one begins.
         #[test]
         fn all_strings_that_a_text_begins_with_are_found(
             strings in proptest::collection::vec("[ab]{1,6}|[a-c-é]{1,4}", 0..40),
@@ -170,7 +223,15 @@ mod tests {
                 .map(|(string, target)| (string.len(), target))
                 .collect();
             expected.sort_unstable();
-            prop_assert_eq!(tree.prefixes_of(text.as_bytes()).collect::<Vec<_>>(), expected);
+            let mut found = Vec::new();
+            tree.prefixes_of(text.as_bytes(), &mut found);
+            prop_assert_eq!(found, expected);
+            let mut beginnings = Vec::new();
+            tree.for_each_beginning(text.as_bytes(), |at| beginnings.push(at));
+            for (at, _) in text.char_indices() {
+                let is_beginning = strings.iter().any(|string| text[at..].starts_with(string));
+                prop_assert!(!is_beginning || beginnings.contains(&at));
+            }
         }
     }
 }
