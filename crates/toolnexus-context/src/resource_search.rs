@@ -50,7 +50,8 @@ impl ResourceSearch {
     }
 
     /// The matches in a text that do not overlap: leftmost first, of several at one place the longest
-    /// that is `accepted`. A place where none is accepted is passed over as far as its longest match goes.
+    /// that is `accepted`. A place where none is accepted is passed over as far as its longest match goes;
+    /// no match is empty.
     pub(crate) fn matches<'t>(
         &'t self,
         text: &'t str,
@@ -75,16 +76,11 @@ impl ResourceSearch {
                 for found in &mut ends {
                     longest = longest.max(found.range.end);
                     let is_longer = chosen.as_ref().is_none_or(|best| found.range.end > best.range.end);
-                    if !found.range.is_empty() && is_longer && accepted(&found) {
+                    if is_longer && accepted(&found) {
                         chosen = Some(found);
                     }
                 }
-                // A pattern may match nothing between two characters; it goes on behind the next one.
-                from = match &chosen {
-                    Some(chosen) => chosen.range.end,
-                    None if longest > first.start() => longest,
-                    None => longest + text.get(longest..)?.chars().next()?.len_utf8(),
-                };
+                from = chosen.as_ref().map_or(longest, |chosen| chosen.range.end);
                 if chosen.is_some() {
                     return chosen;
                 }

@@ -179,13 +179,6 @@ fn a_handle_is_no_resource() {
     assert_eq!(encoded(&registry, "ftp://a/doc://1 2026"), "res://0001 res://0002");
 }
 
-// CTX-23: a pattern that can match nothing between two characters does no harm
-#[test]
-fn an_empty_match_is_none() {
-    let registry = with_pattern(r"\b|~x+");
-    assert_eq!(encoded(&registry, "é a ~xx é"), "é a res://0001 é");
-}
-
 // CTX-26: case 14; first appearance first, each once
 #[test]
 fn orphans_are_listed_in_their_order() {
