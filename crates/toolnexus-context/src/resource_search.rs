@@ -80,6 +80,7 @@ impl ResourceSearch {
                         chosen = Some(found);
                     }
                 }
+                // No match is empty, so this goes on.
                 from = chosen.as_ref().map_or(longest, |chosen| chosen.range.end);
                 if chosen.is_some() {
                     return chosen;

@@ -179,6 +179,18 @@ fn only_public_tags_of_agents_are_read() {
     assert_eq!(registry.chunk_handle("chunk-bad1"), None);
 }
 
+// CTX-35, CTX-56: public tags in strings of JSON are read like others
+#[test]
+fn tags_in_json_are_read() {
+    let registry = fixture();
+    let tag = r#"<kb doc="New" chunk_id="chunk-new1" />"#;
+    let output = json!({"answer": format!("so {tag}"), "n": 1}).to_string();
+    let shown = json!({"answer": "so <ref id=\"chunk://2\"/>", "n": 1}).to_string();
+    assert_eq!(view(&registry, "task", &output), shown);
+    assert_eq!(cited(&registry, "chunk://2"), tag);
+    assert_eq!(view(&registry, "bash", &output), output);
+}
+
 // CTX-86: broken labels are text, however many there are
 #[test]
 fn broken_labels_are_text() {

@@ -416,6 +416,7 @@ fn kinds_of_the_application_are_treated_alike() {
         .uri_scheme("weknora")
         .kind(SourceKind::new("wiki").citable())
         .kind(SourceKind::new("docs").legacy('x'))
+        .kind(SourceKind::new("rfc"))
         .kind(SourceKind::new("feed").text_form(TextForm::Value))
         .citation_format("wiki", format);
     let mut space = PrivateSpace::new("issue", "is-");
@@ -439,6 +440,8 @@ fn kinds_of_the_application_are_treated_alike() {
     );
     becomes(&registry, "is-000 is-0 is-001 xis-000 (is-000)", "issue-uuid is-0 is-001 xis-000 (issue-uuid)");
     becomes(&registry, "see docs:/", "see ");
+    // `r` may begin a resource handle within a word, but nothing else.
+    becomes(&registry, "rfc://9 xrfc://9 xrfc:/", " xrfc://9 xrfc:/");
     // The URL of a citable kind is not a citation where it stands bare.
     registry.register_url("https://a.io/", "A");
     becomes(&registry, "url://1", "https://a.io/");

@@ -179,6 +179,13 @@ fn a_handle_is_no_resource() {
     assert_eq!(encoded(&registry, "ftp://a/doc://1 2026"), "res://0001 res://0002");
 }
 
+// CTX-23: edges in a pattern take nothing by themselves
+#[test]
+fn a_pattern_may_have_edges() {
+    let registry = with_pattern(r"\b~?x+\b");
+    assert_eq!(encoded(&registry, "é xx axx x"), "é res://0001 axx res://0002");
+}
+
 // CTX-26: case 14; first appearance first, each once
 #[test]
 fn orphans_are_listed_in_their_order() {

@@ -1,5 +1,5 @@
 //! Places to route to: their ids in definitions, directories and text.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod client_support;
 mod support;

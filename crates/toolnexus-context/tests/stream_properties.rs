@@ -27,13 +27,14 @@ struct World {
 }
 
 /// Name, old letter, whether it is citable, whether it stands in text as a URI.
-const KINDS: [(&str, Option<char>, bool, bool); 6] = [
+const KINDS: [(&str, Option<char>, bool, bool); 7] = [
     ("chunk", Some('c'), true, true),
     ("doc", Some('d'), false, true),
     ("kb", Some('b'), false, true),
     ("url", Some('w'), true, false),
     ("page", None, true, true),
     ("do", None, false, true),
+    ("rfc", None, false, true),
 ];
 
 impl World {
@@ -42,6 +43,7 @@ impl World {
             .citations(self.citations)
             .kind(SourceKind::new("page").citable())
             .kind(SourceKind::new("do"))
+            .kind(SourceKind::new("rfc"))
             .resource_pattern(ResourcePattern::LegacyStorage);
         config.private_spaces = vec![self.issue.clone()];
         config.max_tag_len = self.max_tag_len;
@@ -239,13 +241,20 @@ fn world() -> impl Strategy<Value = World> {
     let source = (select(vec!["", "T&\"", "doc://1 i1"]), select(vec!["", "doc-1"]), any::<bool>());
     let source = source
         .prop_map(|(title, document, is_evidence)| (title.to_owned(), document.to_owned(), is_evidence));
-    let issue =
-        select(vec![("i", 0, 1), ("is-", 3, 0), ("d", 0, 1), ("R_", 0, 7), ("ms-a", 2, 1), ("i1-", 0, 1)]);
+    let issue = select(vec![
+        ("i", 0, 1),
+        ("is-", 3, 0),
+        ("d", 0, 1),
+        ("R_", 0, 7),
+        ("ms-a", 2, 1),
+        ("i1-", 0, 1),
+        ("r", 0, 1),
+    ]);
     let max_tag_len = prop_oneof![Just(2048), 1..40_usize];
     (
         prop::bool::weighted(0.8),
         max_tag_len,
-        vec(vec(source, 0..=12), 6),
+        vec(vec(source, 0..=12), KINDS.len()),
         [0..12_usize, 0..3, 0..3],
         issue,
         0..13_usize,
@@ -266,7 +275,7 @@ fn text(longest: usize) -> impl Strategy<Value = String> {
     let part = prop_oneof![
         4 => spelled(&[
             "doc://1", "DOC://1", "doc:/", "/1", "chunk://1", "chunk://12", "cHunk://2", "url://1", "kb://1", "page://1",
-            "do://1", "do://", "doc://", "doc", "url:", "chunk:", "doc://007", "://", "http://1", "xdoc://1",
+            "do://1", "do://", "doc://", "doc", "url:", "chunk:", "doc://007", "://", "http://1", "xdoc://1", "doc://1.5", "url://1.", "rfc://1", "xrfc://1", "xr1",
         ]),
         3 => spelled(&[
             "res://0001", "res://00012", "res://", "res:/", "res:", "res", "re", "r", "RES://0001", "res://0012", "resources",

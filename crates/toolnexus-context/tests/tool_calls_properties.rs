@@ -278,6 +278,16 @@ proptest! {
         prop_assert_eq!(encode(&registry, "somebody_elses", &shown), shown, "encoded again");
     }
 
+    // CTX-32, CTX-47: whatever a model wrote, refused calls too, is shown in one way
+    #[test]
+    fn what_a_model_wrote_is_shown_in_one_way(tool in tool(), arguments in arguments_of(model_string().boxed())) {
+        let registry = registry();
+        let stored = decode(&registry, tool, &arguments).arguments;
+        let shown = encode(&registry, tool, &stored);
+        prop_assert_eq!(encode(&registry, tool, &shown), shown.clone(), "encoded again");
+        prop_assert_eq!(encode(&registry, tool, &stored), shown, "encoded later");
+    }
+
     // CTX-37, CTX-48: the same through `call_tool`, with the arguments as an object or as its JSON in a string
     #[test]
     fn decoding_undoes_encoding_in_call_tool(

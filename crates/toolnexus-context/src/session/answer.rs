@@ -284,3 +284,120 @@ fn set_list(members: &mut Members<'_>, key: &str, list: Option<String>) {
 fn array(elements: &[Cow<'_, str>]) -> String {
     format!("[{}]", elements.join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use toolnexus_llm::FinishReason;
+
+    fn registry() -> Registry {
+        let registry = Registry::new(true);
+        registry.register_document("doc-real");
+        registry.register_url("https://example.com/page", "Page");
+        registry
+    }
+
+    fn answer(message: Value, text: &str, calls: Vec<ModelCall>) -> ModelAnswer {
+        ModelAnswer {
+            message: Some(message.into()),
+            text: text.to_owned(),
+            calls,
+            usage: Default::default(),
+            finish_reason: FinishReason::Stop,
+        }
+    }
+
+    fn of_texts(style: Style, texts: &[String]) -> Value {
+        let blocks = |texts: &[String]| -> Value {
+            texts.iter().map(|text| json!({"type": "text", "text": text})).collect()
+        };
+        match style {
+            Style::OpenAI => json!({"role": "assistant", "content": blocks(texts)}),
+            Style::Anthropic => json!({"role": "assistant", "content": blocks(texts)}),
+            Style::Gemini => {
+                let parts: Value = texts.iter().map(|text| json!({"text": text})).collect();
+                json!({"role": "model", "parts": parts})
+            }
+        }
+    }
+
+    fn texts_of(message: &Value) -> String {
+        let list = message.get("content").or_else(|| message.get("parts"));
+        let blocks = list.and_then(Value::as_array).into_iter().flatten();
+        blocks.filter_map(|block| block.get("text")?.as_str()).collect()
+    }
+
+    fn said() -> impl Strategy<Value = Vec<String>> {
+        let piece = prop_oneof![
+            Just("doc://1".to_owned()),
+            Just("doc:".to_owned()),
+            Just("//1".to_owned()),
+            Just("<ref id=\"url".to_owned()),
+            Just("://1\"/>".to_owned()),
+            Just("res://00".to_owned()),
+            Just("01 ".to_owned()),
+            "[a-z. é]{0,3}",
+        ];
+        let text = proptest::collection::vec(piece, 1..4).prop_map(|pieces| pieces.concat());
+        proptest::collection::vec(text, 1..5)
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            Just(json!(true)),
+            any::<i32>().prop_map(Value::from),
+            "(doc://1|text|tool_use|thinking|[a-z{\"]{0,3})".prop_map(Value::from),
+        ];
+        let key = "(role|content|parts|text|type|thinking|signature|thought|functionCall|args|input|name|\
+                   tool_calls|function|arguments|reasoning|reasoning_details|summary|x)";
+        leaf.prop_recursive(5, 40, 4, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(key, inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        // CTX-105, CTX-50: the blocks of a message together say what the answer's text says, wherever a
+        // handle is cut
+        #[test]
+        fn message_and_text_agree(
+            texts in said(),
+            style in proptest::sample::select(&[Style::OpenAI, Style::Anthropic, Style::Gemini][..]),
+        ) {
+            let registry = registry();
+            let decoded = decode(&registry, style, answer(of_texts(style, &texts), &texts.concat(), Vec::new()), |_| {});
+            prop_assert_eq!(&decoded.text, &registry.decode_output_text(&texts.concat()));
+            match decoded.message {
+                Some(message) if message.get("content").is_none_or(|content| !content.is_string()) => {
+                    prop_assert_eq!(texts_of(&message), decoded.text);
+                }
+                _ => prop_assert_eq!(decoded.text, ""),
+            }
+        }
+
+        // CTX-43: no message makes it fail, and one without a handle is given back as it is
+        #[test]
+        fn any_message_is_read(
+            value in json_value(),
+            style in proptest::sample::select(&[Style::OpenAI, Style::Anthropic, Style::Gemini][..]),
+        ) {
+            let call = ModelCall { id: "1".into(), name: "note".into(), ..Default::default() };
+            let given = Message::from(value.clone());
+            let mut answer = answer(Value::Null, "", vec![call]);
+            answer.message = Some(given.clone());
+            let decoded = decode(&registry(), style, answer, |_| {});
+            prop_assert_eq!(decoded.calls.len(), 1);
+            if !value.to_string().contains("doc://1") {
+                prop_assert_eq!(decoded.message.unwrap().json().as_ptr(), given.json().as_ptr());
+            }
+        }
+    }
+}

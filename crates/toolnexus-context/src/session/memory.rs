@@ -111,3 +111,37 @@ impl Memory {
         self.leaks.retain(|leak| leak.message_index < kept);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const ID: &str = "36283d3d-a495-40d2-a13f-e925fc322996";
+
+    fn places(memory: &Memory) -> Vec<usize> {
+        memory.leaks().iter().map(|leak| leak.message_index).collect()
+    }
+
+    // CTX-99, CTX-110: what was found when a message was encoded is reported with it, at its place, for as
+    // long as it is sent
+    #[test]
+    fn leaks_go_with_their_messages() {
+        let registry = Registry::new(true);
+        let (mut memory, results) = (Memory::default(), Results::default());
+        let said = |text: &str| Message::from(json!({"role": "assistant", "content": text}));
+        let mut messages = Transcript::from(vec![said("a"), said(ID)]);
+        let style = Style::Anthropic;
+        memory.encode(&registry, style, "no id", &messages, &results);
+        assert_eq!(places(&memory), [2]);
+        messages.push(said(ID));
+        memory.encode(&registry, style, ID, &messages, &results);
+        assert_eq!(places(&memory), [0, 2, 3]);
+        messages.pop();
+        memory.encode(&registry, style, "no id", &messages, &results);
+        assert_eq!(places(&memory), [2]);
+        memory.encode(&registry, style, "no id", &Transcript::from(vec![said("b")]), &results);
+        assert_eq!(places(&memory), Vec::<usize>::new());
+        assert_eq!(memory.messages().len(), 1);
+    }
+}

@@ -182,3 +182,48 @@ pub(crate) fn source_handle(settings: &Settings, at: SourcePlace) -> String {
     let name = settings.kind(at.kind).map(|kind| kind.name.as_str()).unwrap_or_default();
     format!("{name}://{}", at.place + 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Evidence, Registry, SourceRef};
+
+    // CTX-10: what is blank is filled, an index that is 0 too; what is known stays
+    #[test]
+    fn a_repeat_fills_every_field() {
+        let registry = Registry::new(true);
+        let of = |title: &str, document: &str, base: &str, index: usize, subtype: &str| SourceRef {
+            id: "chunk-one".into(),
+            title: title.into(),
+            document_id: document.into(),
+            knowledge_base_id: base.into(),
+            index,
+            subtype: subtype.into(),
+        };
+        let chunk = registry.settings().roles.chunk.unwrap();
+        let known = |source: SourceRef, evidence: Evidence| {
+            registry.register_as(chunk, &source, evidence).unwrap();
+            let tables = registry.tables();
+            let at = tables.source_place(registry.settings(), chunk, "chunk-one").unwrap();
+            let source = tables.source(at).unwrap();
+            let is_evidence = source.is_evidence;
+            (
+                source.title.clone(),
+                source.document_id.clone(),
+                source.index,
+                source.subtype.clone(),
+                is_evidence,
+            )
+        };
+        let told = |title: &str, document: &str, index: usize, subtype: &str, is_evidence: bool| {
+            (title.to_owned(), document.to_owned(), index, subtype.to_owned(), is_evidence)
+        };
+        assert_eq!(known(of(" ", "", "", 0, ""), Evidence::NavigationOnly), told("", "", 0, "", false));
+        assert_eq!(known(of("T", "", "", 3, ""), Evidence::NavigationOnly), told("T", "", 3, "", false));
+        assert_eq!(
+            known(of("U", "doc-a", "", 4, "faq"), Evidence::Current),
+            told("T", "doc-a", 3, "faq", true)
+        );
+        let last = known(of("", "doc-b", "", 0, "text"), Evidence::NavigationOnly);
+        assert_eq!(last, told("T", "doc-a", 3, "faq", true));
+    }
+}

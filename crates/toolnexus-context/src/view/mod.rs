@@ -45,19 +45,34 @@ pub use renderer::{Renderer, ResultView, Tag};
 const WEB_FETCH: &str = "web_fetch_results";
 
 impl Registry {
-    /// The view of a result in the generic form: rendered, and compacted.
+    /// What the model sees of a result of a tool without a name: rendered, and known sources shortened.
+    /// Text in it is taken for the application's own, so give it none of others.
     pub fn model_tool_result(&self, result: &ToolResult) -> String {
         let treatment = Treatment { render: true, compact: true, ..Treatment::default() };
         self.result_view(treatment, result)
     }
 
-    /// The view of a result of the tool of that name.
+    /// What the model sees of a result of the tool of that name, as the tool's policy has it: private ids,
+    /// resources and durable URIs as handles, structured data rendered, known sources shortened, and the
+    /// links of a result from outside listed below. What a successful result shows can be cited. The same
+    /// result gives the same text again.
+    ///
+    /// ```
+    /// use toolnexus_context::{Registry, RegistryConfig, ToolPolicy};
+    /// use toolnexus_core::ToolResult;
+    /// let config = RegistryConfig::default().policy("read_page", ToolPolicy::default().rendered());
+    /// let registry = Registry::with_config(config).unwrap();
+    /// let result = ToolResult::success(r#"<chunk chunk_id="36283d3d" knowledge_title="Plan">Go.</chunk>"#);
+    /// let view = registry.model_tool_result_for_tool("read_page", &result);
+    /// assert_eq!(view, r#"<chunk chunk_id="chunk://1" knowledge_title="Plan">Go.</chunk>"#);
+    /// ```
     pub fn model_tool_result_for_tool(&self, tool: &str, result: &ToolResult) -> String {
         let source = self.is_mcp_tool(tool).then_some(ToolSource::Mcp);
         self.tool_result_view(tool, source, result)
     }
 
-    /// The view of a result of this tool.
+    /// [`model_tool_result_for_tool`](Self::model_tool_result_for_tool) for a tool at hand, which says
+    /// itself whether it is one of an MCP server.
     pub fn model_tool_result_of(&self, tool: &Tool, result: &ToolResult) -> String {
         self.tool_result_view(&tool.name, Some(tool.source), result)
     }
@@ -187,26 +202,32 @@ impl Steps<'_> {
     /// A plain text as the model sees it.
     fn shown(self, text: &str) -> String {
         let mut text = Cow::Borrowed(text);
-        if self.treatment.render || self.treatment.citations {
-            step(&mut text, |text| self.registry.encode_citations(text, self.evidence));
-        }
         if let Some(policy) = self.treatment.policy {
             step(&mut text, |text| self.registry.encode_private(self.treatment.tool, policy, text));
         }
-        // An opaque text keeps its bytes. In other JSON each string is looked at for itself: the `n` of a
-        // `\n` is no letter of a word.
+        // An opaque text keeps its bytes. In other JSON each string is read for itself: there the `n` of a
+        // `\n` is no letter of a word, and a quote is no end.
         if self.treatment.compact
             && let Ok(rewritten) = rewrite_strings(&text, &mut |place, text| {
-                let short = match place.is_name {
-                    true => self.registry.encode_resources(text).into_owned(),
-                    false => self.shortened(text),
-                };
-                Some(short)
+                Some(if place.is_name {
+                    self.registry.encode_resources(text).into_owned()
+                } else {
+                    self.cited(text)
+                })
             })
         {
             return rewritten.unwrap_or_else(|| text.into_owned());
         }
-        self.shortened(&text)
+        self.cited(&text)
+    }
+
+    /// A text whose public citations may be sources.
+    fn cited(self, text: &str) -> String {
+        if self.treatment.render || self.treatment.citations {
+            self.shortened(&self.registry.encode_citations(text, self.evidence))
+        } else {
+            self.shortened(text)
+        }
     }
 
     /// A text with handles for what is known. Resources come first: an id may be part of one.

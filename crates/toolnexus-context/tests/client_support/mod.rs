@@ -1,6 +1,6 @@
 //! What the tests of a client with a boundary share: scripted models, tools and hooks that keep what
 //! they are given.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, clippy::expect_used, reason = "tests; each file uses its own part")]
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

@@ -362,9 +362,9 @@ mod tests {
         assert_eq!(*views.asked.lock().unwrap(), ["a f x"]);
     }
 
-    // CTX-32: long lists of blocks take time in proportion
+    // CTX-40: changed reasoning is left out of long lists too
     #[test]
-    fn many_blocks_are_quick() {
+    fn many_blocks_are_left_out() {
         let registry = Registry::new(true);
         let block = |at: usize| json!({"type": "thinking", "thinking": format!("toolnexus://doc/d-{}", at % 10), "signature": "s"});
         let content: Vec<Value> = (0..20_000).map(block).collect();
