@@ -134,7 +134,8 @@ impl ToolPolicy {
         self
     }
 
-    /// Says that the application composes the results. Never for tools that return foreign text.
+    /// Says that the application composes the results. Never for tools that return foreign text. Views of
+    /// structured results are for the run of the call; in later ones the model reads the output.
     #[must_use]
     pub fn rendered(mut self) -> Self {
         self.render = true;
