@@ -53,8 +53,10 @@ pub struct CitationFormat {
 }
 
 impl CitationFormat {
-    /// A format of the application's. `tag_name` is the tag that `render` writes; tags of that name that
-    /// a model writes itself are dropped. `parse` gets a whole tag, from `<` to `>`.
+    /// A format of the application's. `tag_name` is the one tag that `render` writes, and tags of that name
+    /// that a model writes itself are dropped. Titles are text of any kind, so `render` escapes them.
+    /// `parse` gets a whole tag of an earlier answer, from `<` to `>`, with entities as they stand; where it
+    /// gives `None`, the model sees that tag, and the id in it, as it is.
     pub fn new(
         tag_name: impl Into<String>,
         render: impl Fn(&CitedSource) -> String + Send + Sync + 'static,

@@ -39,7 +39,7 @@ impl Settings {
         policies: BTreeMap<String, ToolPolicy>,
     ) -> Result<(), ContextError> {
         for (tool, policy) in policies {
-            let policy = self.checked_policy(&tool, policy.lower_cased())?;
+            let policy = self.checked_policy(&tool, policy.normalized())?;
             if let Some((key, space)) = &policy.routing_key {
                 // Rows of a directory are read by key alone, whichever tool routes by it.
                 match self.routing_keys.insert(key.clone(), *space) {
@@ -73,7 +73,6 @@ impl Settings {
             return Err(ContextError::TextKeyIsId { tool: tool.to_owned(), key: key.clone() });
         }
         let mut id_keys = self.overrides(tool, &policy)?;
-        id_keys.retain(|key, _| policy.id_keys.contains(key));
         for key in &policy.id_keys {
             if !id_keys.contains_key(key) {
                 let kinds = self.key_spaces.get(key).cloned();
