@@ -11,6 +11,7 @@ use serde_json::Value;
 use toolnexus_llm::Message;
 
 use crate::Registry;
+use crate::syntax::{UUID_LEN, is_uuid};
 
 /// Identifiers left in one field of one message.
 #[derive(Clone, PartialEq, Eq)]
@@ -268,11 +269,7 @@ impl<'m> Report<'m> {
     }
 }
 
-/// The length of a UUID in text, and where its dashes stand.
-const UUID_LEN: usize = 36;
-const DASHES: [usize; 4] = [8, 13, 18, 23];
-
-/// The UUIDs in a text: groups of 8, 4, 4, 4 and 12 hexadecimal digits. A longer group is none.
+/// The UUIDs in a text. A longer group of digits is none.
 fn uuids(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
@@ -280,11 +277,8 @@ fn uuids(text: &str) -> impl Iterator<Item = &str> {
     memchr_iter(b'-', bytes).filter_map(move |dash| {
         let start = dash.checked_sub(8)?;
         let end = start + UUID_LEN;
-        let is_digit_or_dash = |at: usize| {
-            if DASHES.contains(&(at - start)) { bytes.get(at) == Some(&b'-') } else { is_hex(at) }
-        };
         let is_longer = start.checked_sub(1).is_some_and(is_hex) || is_hex(end);
-        ((start..end).all(is_digit_or_dash) && !is_longer).then(|| text.get(start..end))?
+        text.get(start..end).filter(|uuid| is_uuid(uuid) && !is_longer)
     })
 }
 

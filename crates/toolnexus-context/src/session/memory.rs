@@ -61,16 +61,18 @@ impl Memory {
             self.encode_system(registry, system);
         }
         let known = messages.messages().zip(&self.durable).take_while(|(now, then)| now == then).count();
-        self.forget_from(known);
-        if known == 0 {
+        let views = results.views(registry);
+        if known < self.durable.len() {
+            self.forget_from(known);
+            // What is encoded anew is named and viewed by what stands before it, and by nothing else.
             self.names = CallNames::default();
             results.begin_anew();
+            registry.pass_over(&mut self.names, &self.durable, &views);
         }
         let new: Vec<Message> = messages.messages().skip(known).cloned().collect();
         if new.is_empty() {
             return;
         }
-        let views = results.views(registry);
         let surroundings = Surroundings { views: Some(&views), style: Some(style) };
         let mut encoded = registry.encode_new_messages(&mut self.names, &new, &surroundings);
         if known == 0 && style == Style::OpenAI {
@@ -101,9 +103,6 @@ impl Memory {
 
     /// Forgets what was sent from the message at `known` on.
     fn forget_from(&mut self, known: usize) {
-        if known == self.durable.len() {
-            return;
-        }
         let own = self.encoded.len() - self.durable.len();
         let kept = if known == 0 { 0 } else { own + known };
         self.durable.truncate(known);

@@ -95,6 +95,18 @@ impl Registry {
         written.collect()
     }
 
+    /// Takes note of messages that were encoded before: of their calls, and of the views that they have.
+    pub(crate) fn pass_over(&self, names: &mut CallNames, messages: &[Message], views: &dyn Views) {
+        for message in messages {
+            let json = std::str::from_utf8(message.json()).unwrap_or("null");
+            for field in Outline::read(json, names).fields {
+                if let Content::Result { tool, call_id } = &field.content {
+                    views.view(call_id, tool.as_deref().unwrap_or_default(), &field.text);
+                }
+            }
+        }
+    }
+
     fn encode_all_resources(&self, outlines: &mut [Outline<'_>]) {
         for field in fields(outlines) {
             if let Content::Arguments { .. } = field.content {
