@@ -153,8 +153,8 @@ fn read_document() -> Tool {
 fn last_tool_result(server: &ModelServer, request: usize) -> String {
     let requests = server.requests();
     let body = requests.get(request).map(|request| request.json()).unwrap_or_default();
-    body["messages"]
-        .as_array()
+    body.get("messages")
+        .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .rev()
