@@ -131,6 +131,38 @@ fn views_stay_with_their_messages_behind_a_summary_or_a_history() {
     }
 }
 
+// CTX-103, CTX-110: a hook that leaves out turns which look like those that stay, as one that keeps the first
+// message and the last turns does
+#[test]
+fn views_stay_with_their_messages_when_alike_turns_are_left_out() {
+    for (left_out, shown) in [
+        (vec![1, 2], "2 3"),
+        (vec![1, 2, 3, 4], "3"),
+        (vec![3, 4], "1 3"),
+        (vec![5, 6], "1 2"),
+        (vec![], "1 2 3"),
+    ] {
+        let registry = fresh();
+        let mut session = registry.open(Style::OpenAI);
+        let mut messages = vec![Message::from(user("hi"))];
+        for number in 0..3 {
+            session.encode_messages("", &messages.clone().into());
+            turn(&mut *session, "same", "read_source", row(&format!("chunk-number-{number}")));
+            messages.extend([call("same", "read_source"), result("same", "rows")].map(Message::from));
+        }
+        session.encode_messages("", &messages.clone().into());
+        let kept = messages.iter().enumerate().filter(|(at, _)| !left_out.contains(at));
+        let kept: Vec<Message> = kept.map(|(_, message)| message.clone()).collect();
+        let (_, sent) = session.encode_messages("", &kept.into());
+        let numbers: Vec<String> = texts(&sent)
+            .into_iter()
+            .filter_map(|text| text.split("chunk://").nth(1).map(|rest| rest.chars().take(1).collect()))
+            .collect();
+        // The protocol prompt names a handle too.
+        assert_eq!(numbers.join(" ").trim_start_matches("N "), shown, "{left_out:?}");
+    }
+}
+
 // CTX-40: the raw signed block goes back for the same message, however its JSON is spelled: a hook may
 // have built it anew from its value
 #[test]
