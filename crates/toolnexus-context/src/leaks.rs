@@ -152,7 +152,7 @@ impl<'m> Report<'m> {
                 self.parts(Field { name: MULTI_CONTENT, ..at }, message.get("parts"));
             }
             _ => {
-                for key in ["content", "parts"] {
+                for key in ["content", "parts", "refusal"] {
                     self.content(at, message.get(key));
                 }
             }
@@ -164,6 +164,10 @@ impl<'m> Report<'m> {
             let function = call.get("function").unwrap_or(&Value::Null);
             let arguments = function.get("arguments").unwrap_or(&Value::Null);
             self.call(at, text(call, "id"), text(function, "name"), arguments);
+        }
+        if let Some(function) = message.get("function_call") {
+            let arguments = function.get("arguments").unwrap_or(&Value::Null);
+            self.call(at, "", text(function, "name"), arguments);
         }
     }
 
@@ -184,7 +188,8 @@ impl<'m> Report<'m> {
 
     fn part(&mut self, at: Field<'_>, part: &'m Value) {
         let kind = text(part, "type");
-        if let Some(response) = part.get("functionResponse") {
+        let spelled = |camel, snake| part.get(camel).or_else(|| part.get(snake));
+        if let Some(response) = spelled("functionResponse", "function_response") {
             let tool = self.producer(response, "id");
             let at = Field { role: "tool", tool: &tool, name: CONTENT, ..at };
             self.strings(at, response.get("response").unwrap_or(&Value::Null));
@@ -194,7 +199,7 @@ impl<'m> Report<'m> {
             let at = Field { role: "tool", tool: &tool, name: CONTENT, ..at };
             self.content(at, part.get("content"));
             self.parts(Field { name: MULTI_CONTENT, ..at }, part.get("parts"));
-        } else if let Some(call) = part.get("functionCall") {
+        } else if let Some(call) = spelled("functionCall", "function_call") {
             self.call(at, text(call, "id"), text(call, "name"), call.get("args").unwrap_or(&Value::Null));
         } else if kind == "tool_use" {
             let input = part.get("input").unwrap_or(&Value::Null);
@@ -202,7 +207,7 @@ impl<'m> Report<'m> {
         } else if at.role != "user" {
             let is_thought = kind == "thinking" || part.get("thought") == Some(&Value::Bool(true));
             let at = if is_thought { Field { name: REASONING, ..at } } else { at };
-            for key in ["text", "thinking"] {
+            for key in ["text", "thinking", "refusal"] {
                 self.text(at, text(part, key));
             }
         }

@@ -98,6 +98,39 @@ fn views_stay_with_their_messages_behind_a_change() {
     }
 }
 
+// CTX-103: where earlier results are gone, or an earlier run had one of the same id and text, each result
+// has its own view all the same
+#[test]
+fn views_stay_with_their_messages_behind_a_summary_or_a_history() {
+    let registry = fresh();
+    let mut session = registry.open(Style::OpenAI);
+    let history = vec![user("before"), call("same", "read_source"), result("same", "rows")];
+    let mut messages = history.clone();
+    for number in 0..3 {
+        session.encode_messages("", &transcript(&messages));
+        turn(&mut *session, "same", "read_source", row(&format!("chunk-number-{number}")));
+        messages.extend([call("same", "read_source"), result("same", "rows")]);
+    }
+    let mut shown = |messages: &[Value]| -> Vec<String> {
+        let (_, sent) = session.encode_messages("", &transcript(messages));
+        let texts = texts(&sent).into_iter();
+        let handle =
+            |text: String| text.split('"').find(|part| part.starts_with("chunk://")).map(str::to_owned);
+        texts
+            .filter(|text| text.contains("rows") || text.contains("<retrieval"))
+            .map(|text| handle(text).unwrap_or_default())
+            .collect()
+    };
+    assert_eq!(shown(&messages), ["", "chunk://1", "chunk://2", "chunk://3"]);
+    messages[0] = user("changed");
+    assert_eq!(shown(&messages), ["", "chunk://1", "chunk://2", "chunk://3"], "all is encoded anew");
+    for gone in 1..3 {
+        let mut compacted = vec![user(&format!("a summary of {gone}"))];
+        compacted.extend_from_slice(&messages[history.len() + 2 * gone..]);
+        assert_eq!(shown(&compacted), ["chunk://1", "chunk://2", "chunk://3"][gone..]);
+    }
+}
+
 // CTX-40: the raw signed block goes back for the same message, however its JSON is spelled: a hook may
 // have built it anew from its value
 #[test]

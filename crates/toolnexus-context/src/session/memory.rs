@@ -61,18 +61,15 @@ impl Memory {
             self.encode_system(registry, system);
         }
         let known = messages.messages().zip(&self.durable).take_while(|(now, then)| now == then).count();
-        let views = results.views(registry);
         if known < self.durable.len() {
             self.forget_from(known);
-            // What is encoded anew is named and viewed by what stands before it, and by nothing else.
-            self.names = CallNames::default();
-            results.begin_anew();
-            registry.pass_over(&mut self.names, &self.durable, &views);
+            self.names = CallNames::of(&self.durable);
         }
         let new: Vec<Message> = messages.messages().skip(known).cloned().collect();
         if new.is_empty() {
             return;
         }
+        let views = results.views(registry);
         let surroundings = Surroundings { views: Some(&views), style: Some(style) };
         let mut encoded = registry.encode_new_messages(&mut self.names, &new, &surroundings);
         if known == 0 && style == Style::OpenAI {

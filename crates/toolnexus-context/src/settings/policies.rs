@@ -59,10 +59,10 @@ impl Settings {
         space: &KeySpace,
         place: impl Fn() -> String,
     ) -> Result<KeyKinds, ContextError> {
-        let kind = |name: &String| self.kind_named(name).ok_or_else(|| unknown(place(), name, "kind"));
-        let kinds = space.kinds.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
+        let kinds = space.kinds.iter().map(|name| self.known_kind(name, &place));
+        let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
         if kinds.is_empty() {
-            return Err(unknown(place(), "", "kind"));
+            return Err(ContextError::NoKind(place()));
         }
         Ok(KeyKinds { kinds, is_reference: space.is_reference })
     }
@@ -84,11 +84,15 @@ impl Settings {
             return Err(ContextError::EvidenceKey { tool: tool.to_owned(), key: key.clone() });
         }
 
+        let known = |is_routing: bool| {
+            let spaces = self.spaces().filter(move |(_, space)| space.is_routing == is_routing);
+            spaces.map(|(_, space)| space.definition.name.clone())
+        };
         let space = |name: &str, is_routing: bool, field: &str| {
             let what = if is_routing { "routing space" } else { "private space" };
             self.space_named(name)
                 .filter(|id| self.space(*id).is_some_and(|space| space.is_routing == is_routing))
-                .ok_or_else(|| unknown(format!("{field} of \"{tool}\""), name, what))
+                .ok_or_else(|| unknown(format!("{field} of \"{tool}\""), name, what, known(is_routing)))
         };
         let spaces = |keys: BTreeMap<String, String>, field: &str| {
             keys.into_iter()
