@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = RegistryConfig::default()
         .policy("search_handbook", ToolPolicy::default().rendered())
         .policy("read_document", ToolPolicy::default().id_keys(["knowledge_id"]))
-        .citation_format("chunk", CitationFormat::new("source", link, read_link));
+        .citation_format("chunk", CitationFormat::new("handbook-link", link, read_link));
     let boundary = Arc::new(ContextOptions::new(config)?);
     let toolkit = Toolkit::from_tools([search_handbook(), read_document()]);
 
@@ -102,7 +102,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// How a citation looks to people. Titles are text; whoever writes a tag escapes them.
 fn link(source: &CitedSource) -> String {
     let title = source.title.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-    format!("<source title=\"{title}\" href=\"{SITE}{}#{}\"/>", source.document_id, source.id)
+    format!("<handbook-link title=\"{title}\" href=\"{SITE}{}#{}\"/>", source.document_id, source.id)
 }
 
 /// Reads a citation of an earlier answer, which the model then sees as a handle again.
