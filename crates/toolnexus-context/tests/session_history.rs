@@ -131,6 +131,55 @@ fn views_stay_with_their_messages_behind_a_summary_or_a_history() {
     }
 }
 
+/// A turn of one call and its result, as the style has them; Gemini gives calls no ids.
+fn alike_turn(style: Style) -> [Value; 2] {
+    match style {
+        Style::OpenAI => [call("same", "read_source"), result("same", "rows")],
+        Style::Anthropic => [
+            json!({"role": "assistant", "content": [
+                {"type": "tool_use", "id": "same", "name": "read_source", "input": {}},
+            ]}),
+            json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "same", "content": "rows"},
+            ]}),
+        ],
+        Style::Gemini => [
+            json!({"role": "model", "parts": [{"functionCall": {"name": "read_source", "args": {}}}]}),
+            json!({"role": "user", "parts": [
+                {"functionResponse": {"name": "read_source", "response": {"output": "rows"}}},
+            ]}),
+        ],
+    }
+}
+
+// CTX-103, CTX-110: a hook that leaves out turns which look like those that stay, as one that keeps the first
+// message and the last turns does
+#[test]
+fn views_stay_with_their_messages_when_alike_turns_are_left_out() {
+    for style in [Style::OpenAI, Style::Anthropic, Style::Gemini] {
+        for left_out in [&[][..], &[1, 2], &[1, 2, 3, 4], &[3, 4], &[5, 6], &[0], &[0, 1, 2]] {
+            let registry = fresh();
+            let mut session = registry.open(style);
+            let mut messages = vec![Message::from(user("hi"))];
+            for number in 1..4 {
+                session.encode_messages("", &messages.clone().into());
+                let id = if style == Style::Gemini { format!("made-up-{number}") } else { "same".into() };
+                turn(&mut *session, &id, "read_source", row(&format!("chunk-number-{number}")));
+                messages.extend(alike_turn(style).map(Message::from));
+            }
+            session.encode_messages("", &messages.clone().into());
+            let kept = messages.iter().enumerate().filter(|(at, _)| !left_out.contains(at));
+            let (_, sent) = session.encode_messages("", &kept.map(|(_, message)| message.clone()).collect());
+            let sent = json!(&sent[..]).to_string();
+            for number in 1..4 {
+                let is_kept = !left_out.contains(&(2 * number));
+                let is_shown = sent.contains(&format!("<chunk id=\\\"chunk://{number}\\\""));
+                assert_eq!(is_shown, is_kept, "{style:?} {left_out:?} {number}");
+            }
+        }
+    }
+}
+
 // CTX-40: the raw signed block goes back for the same message, however its JSON is spelled: a hook may
 // have built it anew from its value
 #[test]
