@@ -310,6 +310,28 @@ async fn what_definitions_name_is_known_in_the_first_prompt() {
     }
 }
 
+// CTX-91: the client knows which tools are those of MCP servers, whose descriptions name servers by handle
+#[tokio::test]
+async fn descriptions_of_mcp_tools_name_servers_by_handle() {
+    for style in STYLES {
+        let server = server([reply(style).text("ok")]).await;
+        let client = create_client(options(style, &server, config()));
+        let schema =
+            json!({"type": "object", "properties": {"server_id": {"type": "string", "enum": [support::S]}}});
+        let described =
+            |name: &str| fixed(name, "{}").description(format!("of {name} server_id=\"{}\"", support::S));
+        let toolkit = Toolkit::from_tools([
+            described("remote").source(toolnexus_core::ToolSource::Mcp),
+            described("local"),
+            fixed("discover_mcp_tools", "{}").input_schema(schema),
+        ]);
+        Mode::Run.run(&client, &toolkit, "hi").await;
+        let body = server.requests()[0].text();
+        assert!(body.contains(r#"of remote server_id=\"ms1\""#), "{body}");
+        assert!(body.contains(&format!(r#"of local server_id=\"{}\""#, support::S)), "{body}");
+    }
+}
+
 // CTX-102, CTX-103: a translated call is encoded and decoded, its hooks and its raw answer are durable
 #[tokio::test]
 async fn a_translation_passes_the_boundary() {
