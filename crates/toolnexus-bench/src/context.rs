@@ -48,10 +48,10 @@ pub(crate) async fn one_turn() -> Result<Sides, BoxError> {
     Ok(Sides { floor, work })
 }
 
-/// A streamed answer with handles in it, cut without regard to them. The floor streams it undecoded.
+/// A streamed answer with a handle and a citation in every sentence, cut without regard to them. The floor streams it undecoded.
 pub(crate) async fn stream() -> Result<Sides, BoxError> {
-    let sentence =
-        "The rule is in doc://12 and url://31, see chunk://8 <ref id=\"chunk://8\"/> for the words. ";
+    let sentence = "The rule is in doc://12 and has been there for years: whoever books late asks first, and \
+                    receipts are due within thirty days <ref id=\"chunk://8\"/>. ";
     let letters: Vec<char> = sentence.chars().cycle().take(500 * 12).collect();
     let deltas: Vec<String> = letters.chunks(12).map(|piece| piece.iter().collect()).collect();
     let (server, client) = server(Script::always(Reply::openai().deltas(deltas).usage(20, 500).sse()))?;
