@@ -101,3 +101,16 @@ proptest! {
         prop_assert_eq!(out, whole);
     }
 }
+
+// CTX-57: linear in the text, however much is dropped
+#[test]
+fn much_may_be_dropped() {
+    let registry = registry();
+    for part in
+        ["<kb/>", "d<kb/>", "<<kb/>", "doc:<kb/>", "res://99i", " doc://1res://99", "doc://1res://99 <r<kb/>"]
+    {
+        let begin = std::time::Instant::now();
+        registry.decode_output_text(&part.repeat(50_000 / part.len()));
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{part}");
+    }
+}

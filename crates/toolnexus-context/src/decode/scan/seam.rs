@@ -78,9 +78,12 @@ impl Seam {
         let both = format!("{}{near}", self.side);
         let is_end = is_end && near.len() == rest.len();
         let mut input = Input { text: &both, before: [0, self.before], is_end, searched: 0 };
+        // No tag's name goes on across another `<`.
+        let tag = self.side.rfind('<');
         let mut at = 0;
         while let Some(start) = starts.next(&input, at) {
             let found = match start.cmp(&self.side.len()) {
+                Ordering::Less if input.byte(start) == Some(b'<') && Some(start) != tag => Found::Ordinary,
                 Ordering::Less => input.joined_at(registry, start),
                 Ordering::Equal if is_in_word => input.freed_at(registry, start),
                 _ => break,
