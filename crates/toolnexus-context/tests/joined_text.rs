@@ -43,6 +43,17 @@ fn no_tag_comes_of_what_is_left() {
     }
 }
 
+// CTX-54: an id that is the name of a tag makes none
+#[test]
+fn no_tag_comes_of_what_is_put_in() {
+    let registry = Registry::new(true);
+    registry.register_issue("kb");
+    let text = r#"<i1 chunk_id="f"/> </i1> <i1> i1 <i1-x>"#;
+    let expected = r#"<kb_ chunk_id="f"/> </kb_> <kb_> kb <kb-x>"#;
+    assert_eq!(registry.decode_output_text(text), expected);
+    assert_eq!(by_character(&registry, text), expected);
+}
+
 // CTX-1: no handle reaches anybody
 #[test]
 fn no_handle_comes_of_what_is_left() {

@@ -155,7 +155,7 @@ impl Scanner {
                     self.is_in_number = token == Token::Endless;
                     let written = decoded.len();
                     self.registry.restore(token, input.two_before(start), decoded);
-                    self.seam.put(decoded.as_bytes().get(written..).unwrap_or_default());
+                    self.seam.put(decoded.get(written..).unwrap_or_default());
                     (at, ordinary) = (end, end);
                 }
             }

@@ -50,12 +50,16 @@ impl Seam {
     }
 
     /// A token stood here, and this was written for it.
-    pub(super) fn put(&mut self, written: &[u8]) {
-        if let Some(last) = written.last() {
+    pub(super) fn put(&mut self, written: &str) {
+        self.is_open = true;
+        let Some(last) = written.as_bytes().last() else { return };
+        if self.side.ends_with('<') || self.side.ends_with("</") {
+            // An id may be the name of a tag.
+            self.add(written);
+        } else {
             self.side.clear();
             self.before = *last;
         }
-        self.is_open = true;
     }
 
     /// Whether both sides together would be something else than the ordinary text that they are.
