@@ -38,6 +38,9 @@ const HANDBOOK: [Passage; 2] = [
     },
 ];
 
+/// Where people read the handbook.
+const SITE: &str = "https://handbook.example/";
+
 /// What the scripted model says. Nobody ever showed it `chunk://9`.
 const ANSWER: &str = "First class, if it takes more than six hours <ref id=\"chunk://1\"/>.
 Chancellors fly <ref id=\"chunk://9\"/>.
@@ -49,7 +52,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = RegistryConfig::default()
         .policy("search_handbook", ToolPolicy::default().rendered())
         .policy("read_document", ToolPolicy::default().id_keys(["knowledge_id"]))
-        .citation_format("chunk", CitationFormat::new("source", link, |_tag| None));
+        .citation_format("chunk", CitationFormat::new("handbook-link", link, read_link));
     let boundary = Arc::new(ContextOptions::new(config)?);
     let toolkit = Toolkit::from_tools([search_handbook(), read_document()]);
 
@@ -96,15 +99,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// How a citation looks to people.
+/// How a citation looks to people. Titles are text; whoever writes a tag escapes them.
 fn link(source: &CitedSource) -> String {
-    format!(
-        "<source title=\"{}\" href=\"https://handbook.example/{}#{}\"/>",
-        source.title, source.document_id, source.id
-    )
+    let title = source.title.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    format!("<handbook-link title=\"{title}\" href=\"{SITE}{}#{}\"/>", source.document_id, source.id)
 }
 
-/// Rows as a retrieval service gives them. `display_type` says how they are shown to the model.
+/// Reads a citation of an earlier answer, which the model then sees as a handle again.
+fn read_link(tag: &str) -> Option<CitedSource> {
+    let (document, rest) = tag.split_once(SITE)?.1.split_once('#')?;
+    let mut source = CitedSource::default();
+    source.document_id = document.to_owned();
+    source.id = rest.split('"').next()?.to_owned();
+    Some(source)
+}
+
+/// Rows as a retrieval service gives them. `display_type` says how they are shown to the model in this run;
+/// what it knows of them in later turns of a conversation is the output.
 fn search_handbook() -> Tool {
     define_sync_tool("search_handbook", "Finds passages of the handbook", None, |args: Value, _context| {
         let query = args.get("query").and_then(Value::as_str).unwrap_or_default().to_lowercase();
@@ -120,7 +131,7 @@ fn search_handbook() -> Tool {
                 })
             })
             .collect();
-        let output = format!("passages found: {}", rows.len());
+        let output = Value::from(rows.clone()).to_string();
         let mut metadata = Map::new();
         metadata.insert("context".into(), json!({"display_type": "search_results", "results": rows}));
         ToolResult::success(output).with_metadata(metadata)
@@ -142,8 +153,8 @@ fn read_document() -> Tool {
 fn last_tool_result(server: &ModelServer, request: usize) -> String {
     let requests = server.requests();
     let body = requests.get(request).map(|request| request.json()).unwrap_or_default();
-    body["messages"]
-        .as_array()
+    body.get("messages")
+        .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .rev()

@@ -31,8 +31,8 @@ type Parse = dyn Fn(&str) -> Option<CitedSource> + Send + Sync;
 /// ```
 /// use toolnexus_context::{CitationFormat, CitedSource, Registry, RegistryConfig};
 /// let format = CitationFormat::new(
-///     "cite",
-///     |source| format!("<cite page=\"{}\">", source.id.replace('"', "&quot;")),
+///     "page-link",
+///     |source| format!("<page-link href=\"{}\">", source.id.replace('"', "&quot;")),
 ///     |tag| {
 ///         let mut cited = CitedSource::default();
 ///         cited.id = tag.split('"').nth(1)?.replace("&quot;", "\"");
@@ -43,7 +43,7 @@ type Parse = dyn Fn(&str) -> Option<CitedSource> + Send + Sync;
 /// let registry = Registry::with_config(config).unwrap();
 /// registry.register_url("https://example.com/", "Example");
 /// let answer = r#"It is there <ref id="url://1"/>."#;
-/// assert_eq!(registry.decode_output_text(answer), r#"It is there <cite page="https://example.com/">."#);
+/// assert_eq!(registry.decode_output_text(answer), r#"It is there <page-link href="https://example.com/">."#);
 /// ```
 #[derive(Clone)]
 pub struct CitationFormat {
@@ -53,8 +53,11 @@ pub struct CitationFormat {
 }
 
 impl CitationFormat {
-    /// A format of the application's. `tag_name` is the tag that `render` writes; tags of that name that
-    /// a model writes itself are dropped. `parse` gets a whole tag, from `<` to `>`.
+    /// A format of the application's. `tag_name` is the one tag that `render` writes, and tags of that name
+    /// that a model writes itself are dropped; a dash in the name keeps it apart from the tags of HTML.
+    /// Titles are text of any kind, so `render` escapes them. `parse` gets a whole tag of an earlier answer,
+    /// from `<` to `>`, with entities as they stand; where it gives `None`, the model sees that tag, and the
+    /// id in it, as it is.
     pub fn new(
         tag_name: impl Into<String>,
         render: impl Fn(&CitedSource) -> String + Send + Sync + 'static,

@@ -44,7 +44,7 @@ pub enum ContextError {
     #[error("the resource pattern \"{0}\" matches the empty string; it must need at least one character")]
     EmptyPattern(String),
     /// Something names a kind or space that the configuration does not have.
-    #[error("{place} names \"{name}\", which is no {what} of this configuration")]
+    #[error("{place} names \"{name}\", which is no {what} of this configuration; {}", remedy(known))]
     UnknownSpace {
         /// Where the name stands.
         place: String,
@@ -52,7 +52,12 @@ pub enum ContextError {
         name: String,
         /// What it should have been: `kind`, `citable kind`, `private space` or `routing space`.
         what: &'static str,
+        /// The names that the configuration has.
+        known: Vec<String>,
     },
+    /// A key is said to hold ids of no kind at all.
+    #[error("{0} names no kind; name at least one, or remove the key")]
+    NoKind(String),
     /// A tool decodes a key that no space is known for.
     #[error(
         "the policy of \"{tool}\" has the id key \"{key}\", which is in neither key_spaces nor kinds_override; add it to one"
@@ -120,4 +125,8 @@ pub enum ContextError {
     /// A number that must not be zero is.
     #[error("{0} is 0; it must be at least 1")]
     Zero(&'static str),
+}
+
+fn remedy(known: &[String]) -> String {
+    if known.is_empty() { "add it".into() } else { format!("add it, or use one of: {}", known.join(", ")) }
 }

@@ -30,6 +30,13 @@ impl Settings {
 
     /// The handle whose `://` is here.
     fn handle_around<'t>(&self, text: &'t str, colon: usize) -> Option<Spelled<'t>> {
+        let shape = self.shape_around(text, colon)?;
+        let is_ended = matches!(shape.handle, Handle::Resource(_)) || ends_handle(text, shape.end);
+        is_ended.then_some(shape)
+    }
+
+    /// What is spelled like a handle around the `://` here, whatever follows it.
+    pub(crate) fn shape_around<'t>(&self, text: &'t str, colon: usize) -> Option<Spelled<'t>> {
         let before = text.as_bytes().get(..colon)?;
         let digits = colon + 3;
         let end = digits + digits_at(text, digits);
@@ -42,7 +49,7 @@ impl Settings {
         // The name of the kind is the whole word before the colon.
         let start = before.iter().rposition(|byte| !is_word(*byte)).map_or(0, |other| other + 1);
         let (handle, end) = self.handle_at(text, start)?;
-        ends_handle(text, end).then_some(Spelled { start, end, handle: Handle::Source(handle) })
+        Some(Spelled { start, end, handle: Handle::Source(handle) })
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use toolnexus_llm::Message;
 
 use crate::Registry;
+use crate::syntax::{UUID_LEN, is_uuid};
 
 /// Identifiers left in one field of one message.
 #[derive(Clone, PartialEq, Eq)]
@@ -151,7 +152,7 @@ impl<'m> Report<'m> {
                 self.parts(Field { name: MULTI_CONTENT, ..at }, message.get("parts"));
             }
             _ => {
-                for key in ["content", "parts"] {
+                for key in ["content", "parts", "refusal"] {
                     self.content(at, message.get(key));
                 }
             }
@@ -163,6 +164,10 @@ impl<'m> Report<'m> {
             let function = call.get("function").unwrap_or(&Value::Null);
             let arguments = function.get("arguments").unwrap_or(&Value::Null);
             self.call(at, text(call, "id"), text(function, "name"), arguments);
+        }
+        if let Some(function) = message.get("function_call") {
+            let arguments = function.get("arguments").unwrap_or(&Value::Null);
+            self.call(at, "", text(function, "name"), arguments);
         }
     }
 
@@ -183,7 +188,8 @@ impl<'m> Report<'m> {
 
     fn part(&mut self, at: Field<'_>, part: &'m Value) {
         let kind = text(part, "type");
-        if let Some(response) = part.get("functionResponse") {
+        let spelled = |camel, snake| part.get(camel).or_else(|| part.get(snake));
+        if let Some(response) = spelled("functionResponse", "function_response") {
             let tool = self.producer(response, "id");
             let at = Field { role: "tool", tool: &tool, name: CONTENT, ..at };
             self.strings(at, response.get("response").unwrap_or(&Value::Null));
@@ -193,7 +199,7 @@ impl<'m> Report<'m> {
             let at = Field { role: "tool", tool: &tool, name: CONTENT, ..at };
             self.content(at, part.get("content"));
             self.parts(Field { name: MULTI_CONTENT, ..at }, part.get("parts"));
-        } else if let Some(call) = part.get("functionCall") {
+        } else if let Some(call) = spelled("functionCall", "function_call") {
             self.call(at, text(call, "id"), text(call, "name"), call.get("args").unwrap_or(&Value::Null));
         } else if kind == "tool_use" {
             let input = part.get("input").unwrap_or(&Value::Null);
@@ -201,7 +207,7 @@ impl<'m> Report<'m> {
         } else if at.role != "user" {
             let is_thought = kind == "thinking" || part.get("thought") == Some(&Value::Bool(true));
             let at = if is_thought { Field { name: REASONING, ..at } } else { at };
-            for key in ["text", "thinking"] {
+            for key in ["text", "thinking", "refusal"] {
                 self.text(at, text(part, key));
             }
         }
@@ -268,11 +274,7 @@ impl<'m> Report<'m> {
     }
 }
 
-/// The length of a UUID in text, and where its dashes stand.
-const UUID_LEN: usize = 36;
-const DASHES: [usize; 4] = [8, 13, 18, 23];
-
-/// The UUIDs in a text: groups of 8, 4, 4, 4 and 12 hexadecimal digits. A longer group is none.
+/// The UUIDs in a text. A longer group of digits is none.
 fn uuids(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
@@ -280,11 +282,8 @@ fn uuids(text: &str) -> impl Iterator<Item = &str> {
     memchr_iter(b'-', bytes).filter_map(move |dash| {
         let start = dash.checked_sub(8)?;
         let end = start + UUID_LEN;
-        let is_digit_or_dash = |at: usize| {
-            if DASHES.contains(&(at - start)) { bytes.get(at) == Some(&b'-') } else { is_hex(at) }
-        };
         let is_longer = start.checked_sub(1).is_some_and(is_hex) || is_hex(end);
-        ((start..end).all(is_digit_or_dash) && !is_longer).then(|| text.get(start..end))?
+        text.get(start..end).filter(|uuid| is_uuid(uuid) && !is_longer)
     })
 }
 

@@ -73,7 +73,7 @@ pub struct ToolPolicy {
     pub evidence_keys: BTreeSet<String>,
     /// Whether observers are told of argument keys alone.
     pub sensitive: bool,
-    /// What keys hold for this tool, instead of what `key_spaces` says.
+    /// What keys hold for this tool, instead of what `key_spaces` says. These are id keys too.
     pub kinds_override: BTreeMap<String, Vec<String>>,
 }
 
@@ -134,7 +134,8 @@ impl ToolPolicy {
         self
     }
 
-    /// Says that the application composes the results. Never for tools that return foreign text.
+    /// Says that the application composes the results. Never for tools that return foreign text. Views of
+    /// structured results are for the run of the call; in later ones the model reads the output.
     #[must_use]
     pub fn rendered(mut self) -> Self {
         self.render = true;
@@ -176,7 +177,7 @@ impl ToolPolicy {
         self
     }
 
-    /// Says which kinds a key holds for this tool.
+    /// Adds a key that holds ids of these kinds for this tool, whatever `key_spaces` says of it.
     #[must_use]
     pub fn kinds_of<S: Into<String>>(mut self, key: &str, kinds: impl IntoIterator<Item = S>) -> Self {
         self.kinds_override.insert(key.to_lowercase(), kinds.into_iter().map(Into::into).collect());
@@ -185,20 +186,22 @@ impl ToolPolicy {
 }
 
 impl ToolPolicy {
-    /// The same policy with lower-case keys, also where fields were set directly.
-    pub(crate) fn lower_cased(self) -> Self {
+    /// The same policy with lower-case keys, also where fields were set directly; keys whose kinds are
+    /// said are among the id keys.
+    pub(crate) fn normalized(self) -> Self {
         fn named<V>(keys: BTreeMap<String, V>) -> BTreeMap<String, V> {
             keys.into_iter().map(|(key, value)| (key.to_lowercase(), value)).collect()
         }
+        let kinds_override = named(self.kinds_override);
         ToolPolicy {
-            id_keys: lower_cased(self.id_keys).collect(),
+            id_keys: lower_cased(self.id_keys).chain(kinds_override.keys().cloned()).collect(),
             text_keys: lower_cased(self.text_keys).collect(),
             verbatim_keys: lower_cased(self.verbatim_keys).collect(),
             private_decode: named(self.private_decode),
             private_encode: named(self.private_encode),
             routing_key: self.routing_key.map(|key| RoutingKey { key: key.key.to_lowercase(), ..key }),
             evidence_keys: lower_cased(self.evidence_keys).collect(),
-            kinds_override: named(self.kinds_override),
+            kinds_override,
             ..self
         }
     }

@@ -107,9 +107,13 @@ impl Settings {
                 url.name
             );
         }
-        let formats = citable().filter_map(|(_, kind)| kind.citation.as_ref());
-        let mut names: Vec<String> = formats.map(|format| format!("`<{}>`", format.tag_name)).collect();
-        names.dedup();
+        let mut names: Vec<String> = Vec::new();
+        for format in citable().filter_map(|(_, kind)| kind.citation.as_ref()) {
+            let name = format!("`<{}>`", format.tag_name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         let _ = writeln!(
             prompt,
             "- Where a source has no handle, use the exact supplied URL as a Markdown link; without one, give \

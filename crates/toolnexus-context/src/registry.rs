@@ -137,6 +137,8 @@ impl Registry {
     }
 
     /// Registers a source of any kind of the configuration; `None` also for a kind that it does not have.
+    /// Private spaces are no kinds: their ids come from results, by
+    /// [`private_encode`](crate::ToolPolicy::private_encode).
     pub fn register(&self, kind: &str, source: SourceRef, evidence: Evidence) -> Option<String> {
         self.register_as(self.settings().kind_named(kind)?, &source, evidence)
     }

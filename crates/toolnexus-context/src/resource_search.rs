@@ -50,7 +50,8 @@ impl ResourceSearch {
     }
 
     /// The matches in a text that do not overlap: leftmost first, of several at one place the longest
-    /// that is `accepted`. A place where none is accepted is passed over as far as its longest match goes.
+    /// that is `accepted`. A place where none is accepted is passed over as far as its longest match goes;
+    /// no match is empty.
     pub(crate) fn matches<'t>(
         &'t self,
         text: &'t str,

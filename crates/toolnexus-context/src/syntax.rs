@@ -38,6 +38,18 @@ pub(crate) fn is_resource_handle(text: &str) -> bool {
     text.strip_prefix(RESOURCE).is_some_and(is_digits)
 }
 
+/// The length of a UUID in text, and where its dashes stand.
+pub(crate) const UUID_LEN: usize = 36;
+const UUID_DASHES: [usize; 4] = [8, 13, 18, 23];
+
+/// Whether the whole text has the shape of a UUID: groups of 8, 4, 4, 4 and 12 hexadecimal digits.
+pub(crate) fn is_uuid(text: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| {
+        if UUID_DASHES.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+    };
+    text.len() == UUID_LEN && text.bytes().enumerate().all(fits)
+}
+
 /// Whether the whole text is digits, at least one.
 pub(crate) fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())

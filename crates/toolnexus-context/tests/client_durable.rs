@@ -90,6 +90,30 @@ async fn a_resume_encodes_the_durable_transcript_anew() {
     }
 }
 
+// CTX-102: a resume can be given a registry too, which wins over the client's boundary
+#[tokio::test]
+async fn a_resume_can_be_given_a_registry() {
+    for style in STYLES {
+        let log: Arc<dyn RunLog> = Arc::new(MemoryRunLog::default());
+        let server = server([
+            reply(style).tool_call("c1", "ask", json!({"about": "x"})),
+            reply(style).text("see doc://1 and doc://2"),
+        ])
+        .await;
+        let client = create_client(options(style, &server, config()));
+        let toolkit = Toolkit::from_tools([asking()]);
+        let start = RunDurableOptions { run_id: "r".into(), ..RunDurableOptions::new(Arc::clone(&log)) };
+        let paused = within(client.run_durable(format!("read {NEW}"), &toolkit, start)).await.unwrap();
+        let resume = ResumeOptions {
+            answer: Some(Answer { id: paused.pending.unwrap().id, ok: true, ..Default::default() }),
+            boundary: Some(Arc::new(support::fixture())),
+            ..ResumeOptions::new(Arc::clone(&log), "r")
+        };
+        let result = within(client.resume(&toolkit, resume)).await.unwrap();
+        assert_eq!(result.text, format!("see toolnexus://doc/doc-real and {NEW}"), "{style:?}");
+    }
+}
+
 // CTX-103, CTX-36: results that another process saw are replayed: navigation, not evidence. Those of this
 // process are fresh
 #[tokio::test]

@@ -405,7 +405,15 @@ fn a_key_has_one_role() {
 #[test]
 fn every_space_is_known() {
     let no = |place: &str, name: &str, what: &str| {
-        format!("{place} names \"{name}\", which is no {what} of this configuration")
+        let known = match what {
+            "kind" => "chunk, doc, kb, url",
+            "citable kind" => "chunk, url",
+            "private space" => "issue",
+            _ => "mcp_server, mcp_tool",
+        };
+        format!(
+            "{place} names \"{name}\", which is no {what} of this configuration; add it, or use one of: {known}"
+        )
     };
     let cases = [
         (policy().private_decode("id", "x"), no("private_decode of \"my_tool\"", "x", "private space")),
@@ -417,13 +425,23 @@ fn every_space_is_known() {
         (policy().encode_known(["issue", "x"]), no("encode_known of \"my_tool\"", "x", "private space")),
         (policy().routing_key("id", "issue"), no("routing_key of \"my_tool\"", "issue", "routing space")),
         (policy().kinds_of("id", ["doc", "page"]), no("kinds_override.id of \"my_tool\"", "page", "kind")),
-        (policy().kinds_of("id", Vec::<String>::new()), no("kinds_override.id of \"my_tool\"", "", "kind")),
+        (
+            policy().kinds_of("id", Vec::<String>::new()),
+            "kinds_override.id of \"my_tool\" names no kind; name at least one, or remove the key".into(),
+        ),
     ];
     for (policy, expected) in cases {
         assert_eq!(text(with_policy(policy)), expected);
     }
     let config = RegistryConfig::default().key_space("page_id", KeySpace::of("page"));
     assert_eq!(text(config), no("key_spaces.page_id", "page", "kind"));
+    let mut config = RegistryConfig::default();
+    config.routing_spaces.clear();
+    config.policies = [("my_tool".to_owned(), policy().routing_key("id", "x"))].into();
+    assert_eq!(
+        text(config),
+        "routing_key of \"my_tool\" names \"x\", which is no routing space of this configuration; add it"
+    );
     let mut config = RegistryConfig::default();
     config.roles.document = Some("page".into());
     assert_eq!(text(config), no("roles.document", "page", "kind"));

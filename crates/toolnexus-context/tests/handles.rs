@@ -472,3 +472,19 @@ proptest! {
         }
     }
 }
+
+// CTX-108: the registry is no router. A slug that two collections own is one identity, its handle decodes to
+// the slug alone, and which collection was seen with it last narrows nothing
+#[test]
+fn a_handle_says_nothing_of_the_collection_that_owns_it() {
+    let registry = support::fresh();
+    for collection in ["kb-first-one", "kb-second-one"] {
+        let mut chunk = toolnexus_context::SourceRef::new("entity/shared-page");
+        chunk.knowledge_base_id = collection.into();
+        assert_eq!(registry.register_chunk(chunk).as_deref(), Some("chunk://1"));
+    }
+    let mut calls =
+        [toolnexus_context::ModelToolCall::new("1", "list_chunks", r#"{"chunk_id":"chunk://1"}"#)];
+    registry.decode_tool_calls(&mut calls);
+    assert_eq!(calls[0].arguments, r#"{"chunk_id":"entity/shared-page"}"#);
+}

@@ -57,6 +57,28 @@ fn every_field_with_identifiers_is_reported_but_what_users_write() {
     );
 }
 
+// CTX-99, CTX-33: whatever encoding reads is reported, in every spelling that it knows
+#[test]
+fn every_spelling_that_is_encoded_is_reported() {
+    let arguments = json!({"id": STRAY}).to_string();
+    assert_eq!(
+        lines(&[
+            json!({"role": "assistant", "content": null, "refusal": format!("not {STRAY}")}),
+            json!({"role": "assistant", "content": [{"type": "refusal", "refusal": STRAY}]}),
+            json!({"role": "assistant", "content": null, "function_call": {"name": "run", "arguments": arguments}}),
+            json!({"role": "model", "parts": [{"function_call": {"name": "run", "args": {"id": STRAY}}}]}),
+            json!({"role": "user", "parts": [{"function_response": {"name": "run", "response": {"output": STRAY}}}]}),
+        ]),
+        [
+            "message 0 assistant content: registered=0 unregistered=1",
+            "message 1 assistant multi_content: registered=0 unregistered=1",
+            "message 2 assistant/run tool_call_arguments: registered=0 unregistered=1",
+            "message 3 model/run tool_call_arguments: registered=0 unregistered=1",
+            "message 4 tool/run content: registered=0 unregistered=1",
+        ]
+    );
+}
+
 // CTX-100: without text of the messages, and nothing without leaks
 #[test]
 fn a_summary_shows_no_identifier() {

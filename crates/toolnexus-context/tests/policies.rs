@@ -141,3 +141,17 @@ fn an_application_adds_keys() {
     // CTX-61: the name of a key alone decodes nothing.
     assert_eq!(decoded("another_tool", r#"{"page_id":"d1"}"#), r#"{"page_id":"d1"}"#);
 }
+
+// CTX-59, CTX-60: to say what a key holds is to say that it holds ids
+#[test]
+fn a_key_whose_kinds_are_said_is_an_id_key() {
+    let mut by_field = ToolPolicy::default();
+    by_field.kinds_override.insert("ID".into(), vec!["doc".into()]);
+    for policy in [ToolPolicy::default().kinds_of("ID", ["doc", "chunk"]), by_field] {
+        let registry = Registry::with_config(RegistryConfig::default().policy("read_any", policy)).unwrap();
+        registry.register_document("doc-real");
+        let mut calls = [toolnexus_context::ModelToolCall::new("c", "read_any", r#"{"id":"doc://1"}"#)];
+        registry.decode_tool_calls(&mut calls);
+        assert_eq!(calls[0].arguments, r#"{"id":"doc-real"}"#);
+    }
+}

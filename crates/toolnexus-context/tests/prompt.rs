@@ -119,6 +119,18 @@ fn the_prompt_follows_the_configuration() {
     assert!(!prompt.contains("`msN`") && !prompt.contains("<web>"));
 }
 
+// CTX-68: kinds may share a tag, which is forbidden once
+#[test]
+fn a_shared_tag_is_named_once() {
+    let format = || CitationFormat::new("my-link", |_| String::new(), |_| None);
+    let config = RegistryConfig::default()
+        .kind(SourceKind::new("paper").citable())
+        .citation_format("chunk", format())
+        .citation_format("paper", format());
+    let prompt = Registry::with_config(config).unwrap().protocol_prompt();
+    assert_holds(&prompt, &["Never write `<my-link>` or `<web>`."]);
+}
+
 // CTX-69: where nothing is citable, citations are disabled
 #[test]
 fn nothing_citable_is_nothing_to_cite() {

@@ -29,7 +29,8 @@ pub trait BoundarySession: Send {
         let _ = tools;
     }
 
-    /// The tools array as the model shall see it. Called whenever the array changes.
+    /// The tools array as the model shall see it. Called whenever the array changes, before the messages
+    /// of that request are encoded.
     fn encode_tools(&mut self, tools: Vec<Value>) -> Vec<Value>;
 
     /// The system text (empty where the style keeps it in the transcript) and the transcript as the

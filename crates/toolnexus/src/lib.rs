@@ -172,3 +172,8 @@ pub mod __private {
     pub use serde;
     pub use toolnexus_core::define_parsed_tool;
 }
+
+/// The guide's programs compile, and those that run say the truth.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/model-context.md")]
+pub mod model_context_guide {}

@@ -50,3 +50,17 @@ fn the_reference_names_documented_items() {
         assert!(reference.contains(&format!("`{topic}`")), "{topic}");
     }
 }
+
+// CORE-139: the map leads to files that are there
+#[test]
+fn the_map_names_paths_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let is_path =
+        |text: &&str| text.starts_with("toolnexus") && text.contains('/') && !text.contains(['<', ' ']);
+    let paths: Vec<_> = map.split('`').filter(is_path).collect();
+    assert!(paths.len() > 50, "{paths:?}");
+    for path in paths {
+        assert!(root.join("crates").join(path).exists(), "{path}");
+    }
+}

@@ -39,8 +39,8 @@ impl SourceKind {
         self
     }
 
-    /// The same kind, citable. Without a [`CitationFormat`] of its own, a source is cited as
-    /// `<kb doc="TITLE" chunk_id="ID" kb_id="KB" />` if the kind plays the part of chunks, as
+    /// The same kind, citable. Without a [`CitationFormat`](crate::CitationFormat) of its own, a source is
+    /// cited as `<kb doc="TITLE" chunk_id="ID" kb_id="KB" />` if the kind plays the part of chunks, as
     /// `<web url="ID" title="TITLE" />` if it plays that of URLs, and else as
     /// `<NAME-source id="ID" title="TITLE" />` with the name of the kind.
     #[must_use]

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use crate::handles_in_text::{Handle, Spelled};
 use crate::settings::Settings;
-use crate::syntax::{RESOURCE, digits_at, ends_handle, is_free_left, is_word};
+use crate::syntax::{ends_handle, is_free_left};
 
 /// The handles and durable URIs in a text.
 #[derive(Debug)]
@@ -30,8 +31,7 @@ impl Encoded {
                 // A URI may hold many, and is walked once.
                 continue;
             }
-            let handle = || resource_at(text, colon).or_else(|| source_at(settings, text, colon));
-            let stretch = match handle() {
+            let stretch = match handle_at(settings, text, colon) {
                 Some(range) => Some(Stretch { range, is_uri: false }),
                 None => uri_at(settings, text, colon).map(|range| Stretch { range, is_uri: true }),
             };
@@ -65,27 +65,14 @@ fn is_within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start < inner.start && inner.end <= outer.end
 }
 
-/// The resource handle whose `://` stands at `colon`. It needs no edges.
-fn resource_at(text: &str, colon: usize) -> Option<Range<usize>> {
-    let digits = colon + "://".len();
-    let start = digits.checked_sub(RESOURCE.len())?;
-    let length = digits_at(text, digits);
-    (length > 0 && text.as_bytes().get(start..digits)? == RESOURCE.as_bytes())
-        .then_some(start..digits + length)
-}
-
-/// The source handle whose `://` stands at `colon`. Where a fraction follows, as in an address, it is none;
-/// but it would become one if what follows the dot were replaced, so it reaches over the dot.
-fn source_at(settings: &Settings, text: &str, colon: usize) -> Option<Range<usize>> {
-    let name = text.as_bytes().get(..colon)?.iter().rev().take_while(|byte| is_word(**byte)).count();
-    let start = colon - name;
-    let (_, end) = settings.handle_at(text, start)?;
-    if ends_handle(text, end) {
-        Some(start..end)
-    } else if text.as_bytes().get(end) == Some(&b'.') {
-        Some(start..end + 2)
-    } else {
-        None
+/// The handle whose `://` stands at `colon`. Where a fraction follows, as in an address, it is none; but it
+/// would become one if what follows the dot were replaced, so it reaches over the dot.
+fn handle_at(settings: &Settings, text: &str, colon: usize) -> Option<Range<usize>> {
+    let Spelled { start, end, handle } = settings.shape_around(text, colon)?;
+    match handle {
+        Handle::Source(_) if ends_handle(text, end) => Some(start..end),
+        Handle::Source(_) => (text.as_bytes().get(end) == Some(&b'.')).then_some(start..end + 2),
+        Handle::Resource(_) => Some(start..end),
     }
 }
 

@@ -5,18 +5,30 @@
 //! blocks of each message, and they are what goes back.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::{MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use serde_json::Value;
 use toolnexus_llm::Message;
 
 use super::messages::signed_blocks;
 use crate::Registry;
 
-/// The raw blocks of the messages of this execution, by the JSON of the durable message.
+/// The raw blocks of the messages of this execution, by the durable message.
 #[derive(Debug, Default)]
-pub(crate) struct SignedBlocks(HashMap<Bytes, RawBlocks>);
+pub(crate) struct SignedBlocks(HashMap<Durable, RawBlocks>);
+
+/// A message by its value: a hook may have built it anew, and then its JSON is spelled in another way.
+#[derive(Debug, PartialEq)]
+struct Durable(Message);
+
+impl Eq for Durable {}
+
+impl Hash for Durable {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.value().hash(state);
+    }
+}
 
 /// The raw blocks of one message: JSON text, by list and place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,13 +52,13 @@ impl SignedBlocks {
             }
         }
         if !blocks.0.is_empty() {
-            self.0.insert(durable.json().clone(), blocks);
+            self.0.insert(Durable(durable.clone()), blocks);
         }
     }
 
     fn raw_of(&self, durable: &Message) -> RawBlocks {
         // Hashing a message costs, and most executions sign nothing.
-        let known = (!self.0.is_empty()).then(|| self.0.get(durable.json())).flatten();
+        let known = (!self.0.is_empty()).then(|| self.0.get(&Durable(durable.clone()))).flatten();
         known.cloned().unwrap_or_default()
     }
 }

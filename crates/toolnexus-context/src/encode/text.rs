@@ -8,8 +8,8 @@ use memchr::memmem;
 use super::encoded::Encoded;
 use crate::known_values::{Occurrence, Verdict};
 use crate::settings::{KindId, Settings, SpaceId};
-use crate::syntax::is_word;
-use crate::tables::source_handle;
+use crate::syntax::{is_uuid, is_word};
+use crate::tables::{is_url, source_handle};
 use crate::{Evidence, Registry, SourceRef, TextForm};
 
 impl Registry {
@@ -96,12 +96,12 @@ fn judge(settings: &Settings, encoded: &Encoded, found: Occurrence<'_>, kind: Ki
             || value.bytes().all(|byte| byte.is_ascii_alphabetic())
     };
     let is_in_slug = || (after == Some(b'-') || found.before() == Some(b'-')) && !is_uuid(value);
-    let is_url =
-        || settings.kind(kind).is_some_and(|kind| kind.text_form == TextForm::Value) || has_scheme(value);
+    let is_page =
+        || settings.kind(kind).is_some_and(|kind| kind.text_form == TextForm::Value) || is_url(value);
     if after.is_some_and(is_word)
         || is_ordinary()
         || is_in_slug()
-        || (goes_on(&found) && is_url())
+        || (goes_on(&found) && is_page())
         || !encoded.is_open(found.start..found.end)
     {
         Verdict::Keep
@@ -120,25 +120,6 @@ fn goes_on(found: &Occurrence<'_>) -> bool {
         Some(b'.' | b':') => found.after(1).is_some_and(|byte| byte.is_ascii_alphanumeric()),
         _ => false,
     }
-}
-
-/// Whether a value is written as a URL.
-fn has_scheme(value: &str) -> bool {
-    value.split_once("://").is_some_and(|(scheme, rest)| {
-        let mut letters = scheme.bytes();
-        !rest.is_empty()
-            && letters.next().is_some_and(|first| first.is_ascii_alphabetic())
-            && letters.all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
-    })
-}
-
-/// Whether a value has the shape of a UUID.
-fn is_uuid(value: &str) -> bool {
-    value.len() == 36
-        && value.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
 }
 
 #[cfg(test)]

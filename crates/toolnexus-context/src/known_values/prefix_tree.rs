@@ -179,11 +179,16 @@ impl<T: Copy> PrefixTree<T> {
         while let Some(rest) = text.get(length..)
             && let Some(child) = rest.first().and_then(|byte| self.child(at, *byte))
             && let label = self.label(child)
-            && rest.starts_with(label)
+            && let Some(rest) = rest.get(..label.len())
         {
+            // Comparing costs, also where the difference comes late.
+            let same = same_blocks(label, rest);
+            work += 1 + same;
+            if same < label.len().div_ceil(BYTES_PER_WORK) {
+                break;
+            }
             at = child;
             length += label.len();
-            work += 1 + label.len() / BYTES_PER_WORK;
             found.extend(self.nodes.get(at).and_then(|node| node.target).map(|target| (length, target)));
         }
         work
@@ -193,6 +198,16 @@ impl<T: Copy> PrefixTree<T> {
 /// How many bytes are compared in the time that a step to a child takes.
 const BYTES_PER_WORK: usize = 64;
 
+/// How many blocks of that many bytes are the same, before the first that is not.
+fn same_blocks(one: &[u8], other: &[u8]) -> usize {
+    if one.len() <= BYTES_PER_WORK {
+        // Most are this short, and need no going over blocks.
+        return usize::from(one == other);
+    }
+    let blocks = one.chunks(BYTES_PER_WORK).zip(other.chunks(BYTES_PER_WORK));
+    blocks.take_while(|(one, other)| one == other).count()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -200,6 +215,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    // Looking is paid for where it finds nothing: a text may differ from a long value at its end alone
+    #[test]
+    fn a_late_difference_is_work() {
+        let mut tree = PrefixTree::default();
+        tree.insert(&[b'%'; 64_000], ());
+        let mut found = Vec::new();
+        let mut text = [b'%'; 64_000];
+        let equal = tree.prefixes_of(&text, &mut found);
+        text[63_999] = b'-';
+        assert_eq!((found.len(), equal, tree.prefixes_of(&text, &mut found)), (1, 1002, 1001));
+        assert_eq!((found.len(), tree.prefixes_of(b"%-", &mut found)), (1, 1));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]

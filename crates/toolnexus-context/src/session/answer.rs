@@ -13,34 +13,40 @@ use toolnexus_llm::run::{ModelAnswer, ModelCall};
 
 use super::call::decode_call;
 use super::members::{Members, elements};
+use super::said::Said;
 use crate::json_text::rewrite_strings;
 use crate::{CallAudit, Registry};
 
 /// Where compatible servers put reasoning that is signed or encrypted.
 const DETAILS: &str = "reasoning_details";
 
-/// Decodes an answer. `audit` is told of each call.
+/// Decodes an answer. `heard` is what was decoded of its text as it streamed; `audit` is told of each call.
 pub(super) fn decode(
     registry: &Registry,
     style: Style,
     answer: ModelAnswer,
+    heard: Said,
     mut audit: impl FnMut(CallAudit),
 ) -> ModelAnswer {
     let ModelAnswer { message, text, mut calls, usage, finish_reason } = answer;
-    let mut decoding = Decoding { registry, style, calls: calls.iter_mut(), audit: &mut audit, raw: None };
+    let said = Said::of(registry, text, heard);
+    let calls_left = calls.iter_mut();
+    let mut decoding =
+        Decoding { registry, style, said: &said, calls: calls_left, audit: &mut audit, raw: None };
     let message = message.and_then(|message| decoding.message(message));
     // Calls that do not stand in the message.
     for call in decoding.calls {
         decode_call(registry, call, None, decoding.audit);
     }
-    let text = registry.decode_output_text(&text);
-    ModelAnswer { message, text, calls, usage, finish_reason }
+    ModelAnswer { message, text: said.decoded, calls, usage, finish_reason }
 }
 
 /// A message under way. Its calls are those of the answer, in order.
 struct Decoding<'d> {
     registry: &'d Registry,
     style: Style,
+    /// The text of the answer, which often is the text of the message.
+    said: &'d Said,
     calls: std::slice::IterMut<'d, ModelCall>,
     audit: &'d mut dyn FnMut(CallAudit),
     /// A list of the message as the model wrote it, without the entries of which nothing is left.
@@ -116,6 +122,9 @@ impl Decoding<'_> {
     }
 
     fn text(&self, text: &str) -> String {
+        if text == self.said.raw {
+            return self.said.decoded.clone();
+        }
         self.registry.decode_output_text(text)
     }
 
@@ -373,7 +382,7 @@ mod tests {
             style in proptest::sample::select(&[Style::OpenAI, Style::Anthropic, Style::Gemini][..]),
         ) {
             let registry = registry();
-            let decoded = decode(&registry, style, answer(of_texts(style, &texts), &texts.concat(), Vec::new()), |_| {});
+            let decoded = decode(&registry, style, answer(of_texts(style, &texts), &texts.concat(), Vec::new()), Said::default(), |_| {});
             prop_assert_eq!(&decoded.text, &registry.decode_output_text(&texts.concat()));
             match decoded.message {
                 Some(message) if message.get("content").is_none_or(|content| !content.is_string()) => {
@@ -393,7 +402,7 @@ mod tests {
             let given = Message::from(value.clone());
             let mut answer = answer(Value::Null, "", vec![call]);
             answer.message = Some(given.clone());
-            let decoded = decode(&registry(), style, answer, |_| {});
+            let decoded = decode(&registry(), style, answer, Said::default(), |_| {});
             prop_assert_eq!(decoded.calls.len(), 1);
             if !value.to_string().contains("doc://1") {
                 prop_assert_eq!(decoded.message.unwrap().json().as_ptr(), given.json().as_ptr());

@@ -2,12 +2,10 @@
 //! others as they are spelled.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::json_text::literal_of;
+use crate::json_text::{Member, literal_of, members};
 
 /// An object's members in order, also those of one name that is given twice.
 pub(super) struct Members<'j> {
@@ -18,7 +16,10 @@ pub(super) struct Members<'j> {
 impl<'j> Members<'j> {
     /// The members of the object that this text is; `None` for anything else.
     pub(super) fn read(json: &'j str) -> Option<Self> {
-        serde_json::from_str(json).ok()
+        let value =
+            |member: Member<'j>| Some((member.name.into_owned(), Cow::Borrowed(json.get(member.value)?)));
+        let members = members(json)?.into_iter().filter_map(value).collect();
+        Some(Members { members, is_changed: false })
     }
 
     /// The value of the last member of that name, which is the one that counts.
@@ -77,28 +78,6 @@ impl<'j> Members<'j> {
     pub(super) fn to_json(&self) -> String {
         let members = self.members.iter().map(|(key, value)| format!("{}:{value}", literal_of(key)));
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-    }
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push((key, Cow::Borrowed(value.get())));
-                }
-                Ok(Members { members, is_changed: false })
-            }
-        }
-        deserializer.deserialize_map(InOrder)
     }
 }
 

@@ -3,6 +3,9 @@
 //! An identity that becomes known later rewrites no earlier message, so a provider's prompt cache stays
 //! valid. From the first message that a hook changed, moved or removed, all is encoded anew.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use toolnexus_core::Style;
 use toolnexus_llm::{Message, Transcript};
 
@@ -60,11 +63,10 @@ impl Memory {
         if style != Style::OpenAI {
             self.encode_system(registry, system);
         }
-        let known = messages.messages().zip(&self.durable).take_while(|(now, then)| now == then).count();
-        self.forget_from(known);
-        if known == 0 {
-            self.names = CallNames::default();
-            results.begin_anew();
+        let known = self.unchanged(messages);
+        if known < self.durable.len() {
+            self.forget_from(known);
+            self.names = CallNames::of(&self.durable);
         }
         let new: Vec<Message> = messages.messages().skip(known).cloned().collect();
         if new.is_empty() {
@@ -90,6 +92,21 @@ impl Memory {
         self.durable.extend(new);
     }
 
+    /// How many messages at the beginning are those that were sent. One that looks the same is another if
+    /// it is known to have stood further behind: a hook has left out what looked like it.
+    fn unchanged(&self, messages: &Transcript) -> usize {
+        // Clones of a message share their bytes.
+        let place = |message: &Message| message.json().as_ptr().addr();
+        let sent = OnceCell::new();
+        let was_elsewhere = |message: &Message| {
+            let sent: &HashSet<usize> = sent.get_or_init(|| self.durable.iter().map(place).collect());
+            sent.contains(&place(message))
+        };
+        let is_same =
+            |now: &Message, then: &Message| now == then && (place(now) == place(then) || !was_elsewhere(now));
+        messages.messages().zip(&self.durable).take_while(|(now, then)| is_same(now, then)).count()
+    }
+
     fn encode_system(&mut self, registry: &Registry, system: &str) {
         if self.system.as_ref().is_some_and(|(durable, _)| durable == system) {
             return;
@@ -101,9 +118,6 @@ impl Memory {
 
     /// Forgets what was sent from the message at `known` on.
     fn forget_from(&mut self, known: usize) {
-        if known == self.durable.len() {
-            return;
-        }
         let own = self.encoded.len() - self.durable.len();
         let kept = if known == 0 { 0 } else { own + known };
         self.durable.truncate(known);

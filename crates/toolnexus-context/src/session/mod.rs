@@ -15,6 +15,7 @@ mod call;
 mod members;
 mod memory;
 mod results;
+mod said;
 
 use std::sync::Arc;
 
@@ -24,11 +25,10 @@ use toolnexus_llm::run::{ModelAnswer, ModelCall};
 use toolnexus_llm::{BoundarySession, ModelBoundary, Transcript};
 
 use crate::settings::Settings;
-use crate::{
-    ContextError, ContextObserver, ModelPayload, Registry, RegistryConfig, StreamDecoder, summarize_leaks,
-};
+use crate::{ContextError, ContextObserver, ModelPayload, Registry, RegistryConfig, summarize_leaks};
 use memory::Memory;
 use results::Results;
+use said::Listener;
 
 /// The boundary that a client is given: each run, stream, resume and translation opens a registry of its
 /// own.
@@ -89,7 +89,7 @@ struct Session {
     style: Style,
     observer: Option<Arc<dyn ContextObserver>>,
     /// The text of the turn that is being streamed.
-    text: StreamDecoder,
+    text: Listener,
     memory: Memory,
     results: Results,
 }
@@ -97,7 +97,7 @@ struct Session {
 impl Session {
     fn new(registry: Registry, style: Style, observer: Option<Arc<dyn ContextObserver>>) -> Self {
         Session {
-            text: registry.stream_decoder(),
+            text: Listener::new(&registry),
             registry,
             style,
             observer,
@@ -129,6 +129,7 @@ impl BoundarySession for Session {
     }
 
     fn encode_messages(&mut self, system: &str, messages: &Transcript) -> (String, Transcript) {
+        self.text.begin();
         self.memory.encode(&self.registry, self.style, system, messages, &self.results);
         self.results.register_evidence(&self.registry);
         self.report_leaks();
@@ -143,7 +144,7 @@ impl BoundarySession for Session {
         if let (Some(observer), Some(message)) = (&self.observer, &answer.message) {
             observer.answer_received(message);
         }
-        let answer = answer::decode(&self.registry, self.style, answer, |audit| {
+        let answer = answer::decode(&self.registry, self.style, answer, self.text.take(), |audit| {
             if let Some(observer) = &self.observer {
                 observer.call_decoded(&audit);
             }
@@ -153,11 +154,11 @@ impl BoundarySession for Session {
     }
 
     fn decode_text(&mut self, piece: &str) -> String {
-        self.text.feed(piece)
+        self.text.hear(piece)
     }
 
     fn flush_text(&mut self) -> String {
-        self.text.flush()
+        self.text.end()
     }
 
     fn note_result(&mut self, call: &ModelCall, source: Option<ToolSource>, result: &Arc<ToolResult>) {

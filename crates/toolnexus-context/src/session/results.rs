@@ -3,7 +3,7 @@
 //! Results come in the order in which calls end; their views are made when the transcript asks for
 //! them, message by message, so that numbers do not depend on which of two calls was faster.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -21,8 +21,9 @@ pub(super) struct Results {
     calls: Vec<Noted>,
     /// The calls of each id that have no result yet.
     expected: HashMap<String, Vec<usize>>,
-    /// The results that a message may hold.
-    lines: HashMap<u64, Line>,
+    /// The calls whose results look alike, sorted: of one call id, or of one tool where calls have no ids,
+    /// with one text.
+    alike: HashMap<u64, Vec<usize>>,
     hashing: RandomState,
     /// The calls whose evidence is not registered.
     unregistered: Vec<usize>,
@@ -45,22 +46,18 @@ struct Returned {
     view: OnceCell<String>,
 }
 
-/// Results that look alike: of one call id, or of one tool where calls have no ids, with one text. Each
-/// message that holds such a result has its own.
-#[derive(Default)]
-struct Line {
-    /// Sorted.
-    calls: Vec<usize>,
-    /// Which of them the next message has.
-    next: Cell<usize>,
-}
-
 /// What a message says of the call whose result it holds.
 #[derive(Hash, Clone, Copy)]
 enum Label<'l> {
     Id(&'l str),
     /// Gemini's calls may lack an id. The transcript knows a call by the name that the model called.
     Tool(&'l str),
+}
+
+impl<'l> Label<'l> {
+    fn of(call_id: &'l str, tool: &'l str) -> Self {
+        if call_id.is_empty() { Label::Tool(tool) } else { Label::Id(call_id) }
+    }
 }
 
 impl Results {
@@ -77,9 +74,9 @@ impl Results {
         let at = self.place_of(call);
         let labels = [Label::Id(&call.id), Label::Tool(&call.name)];
         for label in labels.into_iter().chain(call.via.as_deref().map(Label::Tool)) {
-            let line = self.lines.entry(self.hashing.hash_one((label, &result.output))).or_default();
-            let before = line.calls.partition_point(|other| *other < at);
-            line.calls.insert(before, at);
+            let alike = self.alike.entry(self.look_of(label, &result.output)).or_default();
+            let before = alike.partition_point(|other| *other < at);
+            alike.insert(before, at);
         }
         self.unregistered.push(at);
         if let Some(noted) = self.calls.get_mut(at) {
@@ -105,9 +102,8 @@ impl Results {
         })
     }
 
-    /// The transcript is encoded from its beginning: every result is shown again.
-    pub(super) fn begin_anew(&self) {
-        self.lines.values().for_each(|line| line.next.set(0));
+    fn look_of(&self, label: Label<'_>, output: &str) -> u64 {
+        self.hashing.hash_one((label, output))
     }
 
     /// What the calls that succeeded were about was retrieved.
@@ -123,9 +119,9 @@ impl Results {
         }
     }
 
-    /// The views, made in `registry`.
+    /// The views, made in `registry`, for one encoding.
     pub(super) fn views<'r>(&'r self, registry: &'r Registry) -> ResultViews<'r> {
-        ResultViews { results: self, registry }
+        ResultViews { results: self, registry, ahead: RefCell::default() }
     }
 }
 
@@ -143,19 +139,43 @@ impl Noted {
 }
 
 /// The views of the results of this run.
+///
+/// Results may look alike: providers give ids again, and tools say the same again. What is encoded always
+/// ends where the transcript does. So messages and calls are matched from their ends: what stands before
+/// the first call of this run is of an earlier one, and calls whose messages were summarised are skipped.
 pub(super) struct ResultViews<'r> {
     results: &'r Results,
     registry: &'r Registry,
+    /// How many results of one look are to be asked for.
+    ahead: RefCell<HashMap<u64, usize>>,
+}
+
+impl ResultViews<'_> {
+    /// How many results of this look are to be asked for, the one that is asked for now among them.
+    fn take_ahead(&self, look: u64) -> usize {
+        let mut ahead = self.ahead.borrow_mut();
+        let ahead = ahead.entry(look).or_default();
+        let taken = *ahead;
+        *ahead = taken.saturating_sub(1);
+        taken.max(1)
+    }
 }
 
 impl Views for ResultViews<'_> {
+    fn announce(&self, call_id: &str, tool: &str, output: &str) {
+        let look = self.results.look_of(Label::of(call_id, tool), output);
+        if self.results.alike.contains_key(&look) {
+            *self.ahead.borrow_mut().entry(look).or_default() += 1;
+        }
+    }
+
     fn view(&self, call_id: &str, tool: &str, output: &str) -> Option<String> {
-        let label = if call_id.is_empty() { Label::Tool(tool) } else { Label::Id(call_id) };
-        let line = self.results.lines.get(&self.results.hashing.hash_one((label, output)))?;
-        let at = line.calls.get(line.next.get()).or_else(|| line.calls.last())?;
+        let label = Label::of(call_id, tool);
+        let look = self.results.look_of(label, output);
+        let alike = self.results.alike.get(&look)?;
+        let at = alike.get(alike.len().checked_sub(self.take_ahead(look))?)?;
         let noted = self.results.calls.get(*at).filter(|noted| noted.is_of(label))?;
         let returned = noted.result.as_ref().filter(|returned| returned.result.output == output)?;
-        line.next.set(line.next.get() + 1);
         let view = || self.registry.tool_result_view(&noted.name, returned.source, &returned.result);
         Some(returned.view.get_or_init(view).clone())
     }
@@ -201,8 +221,11 @@ mod tests {
         results.expect(&calls);
         calls.iter().rev().for_each(|call| noted(&mut results, call, "same"));
         let views = results.views(&registry);
+        for id in calls.iter().map(|call| call.id.as_str()) {
+            views.announce(id, "look", "same");
+            views.announce("", "look", "same");
+        }
         assert!(calls.iter().all(|call| views.view(&call.id, "look", "same").is_some()));
-        results.begin_anew();
-        assert!((0..10_000).all(|_| results.views(&registry).view("", "look", "same").is_some()));
+        assert!(calls.iter().all(|_| views.view("", "look", "same").is_some()));
     }
 }

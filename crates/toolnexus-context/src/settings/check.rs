@@ -82,8 +82,7 @@ impl Settings {
 
     fn roles_of(&self, roles: &crate::KindRoles) -> Result<Roles, ContextError> {
         let role = |part: &str, name: &Option<String>| {
-            let find =
-                |name| self.kind_named(name).ok_or_else(|| unknown(format!("roles.{part}"), name, "kind"));
+            let find = |name| self.known_kind(name, || format!("roles.{part}"));
             name.as_deref().map(find).transpose()
         };
         Ok(Roles {
@@ -92,6 +91,16 @@ impl Settings {
             knowledge_base: role("knowledge_base", &roles.knowledge_base)?,
             url: role("url", &roles.url)?,
         })
+    }
+
+    /// The kind that the configuration names at some place.
+    pub(super) fn known_kind(
+        &self,
+        name: &str,
+        place: impl FnOnce() -> String,
+    ) -> Result<KindId, ContextError> {
+        let known = || self.kinds.iter().map(|kind| kind.name.clone());
+        self.kind_named(name).ok_or_else(|| unknown(place(), name, "kind", known()))
     }
 
     /// Citable kinds get their format: the one given, the one of the part that they play, or the general
@@ -119,7 +128,10 @@ impl Settings {
             kind.citation = Some(format);
         }
         match formats.pop_first() {
-            Some((name, _)) => Err(unknown("citation_formats".into(), &name, "citable kind")),
+            Some((name, _)) => {
+                let citable = kinds.iter().filter(|kind| kind.citable).map(|kind| kind.name.clone());
+                Err(unknown("citation_formats".into(), &name, "citable kind", citable))
+            }
             None => Ok(()),
         }
     }
@@ -144,8 +156,13 @@ impl Settings {
 }
 
 /// The error for a name that the configuration does not have.
-pub(super) fn unknown(place: String, name: &str, what: &'static str) -> ContextError {
-    ContextError::UnknownSpace { place, name: name.to_owned(), what }
+pub(super) fn unknown(
+    place: String,
+    name: &str,
+    what: &'static str,
+    known: impl Iterator<Item = String>,
+) -> ContextError {
+    ContextError::UnknownSpace { place, name: name.to_owned(), what, known: known.collect() }
 }
 
 fn each_once(what: &'static str, values: impl Iterator<Item = String>) -> Result<(), ContextError> {

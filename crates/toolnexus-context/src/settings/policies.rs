@@ -39,7 +39,7 @@ impl Settings {
         policies: BTreeMap<String, ToolPolicy>,
     ) -> Result<(), ContextError> {
         for (tool, policy) in policies {
-            let policy = self.checked_policy(&tool, policy.lower_cased())?;
+            let policy = self.checked_policy(&tool, policy.normalized())?;
             if let Some((key, space)) = &policy.routing_key {
                 // Rows of a directory are read by key alone, whichever tool routes by it.
                 match self.routing_keys.insert(key.clone(), *space) {
@@ -59,10 +59,10 @@ impl Settings {
         space: &KeySpace,
         place: impl Fn() -> String,
     ) -> Result<KeyKinds, ContextError> {
-        let kind = |name: &String| self.kind_named(name).ok_or_else(|| unknown(place(), name, "kind"));
-        let kinds = space.kinds.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
+        let kinds = space.kinds.iter().map(|name| self.known_kind(name, &place));
+        let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
         if kinds.is_empty() {
-            return Err(unknown(place(), "", "kind"));
+            return Err(ContextError::NoKind(place()));
         }
         Ok(KeyKinds { kinds, is_reference: space.is_reference })
     }
@@ -73,7 +73,6 @@ impl Settings {
             return Err(ContextError::TextKeyIsId { tool: tool.to_owned(), key: key.clone() });
         }
         let mut id_keys = self.overrides(tool, &policy)?;
-        id_keys.retain(|key, _| policy.id_keys.contains(key));
         for key in &policy.id_keys {
             if !id_keys.contains_key(key) {
                 let kinds = self.key_spaces.get(key).cloned();
@@ -85,11 +84,15 @@ impl Settings {
             return Err(ContextError::EvidenceKey { tool: tool.to_owned(), key: key.clone() });
         }
 
+        let known = |is_routing: bool| {
+            let spaces = self.spaces().filter(move |(_, space)| space.is_routing == is_routing);
+            spaces.map(|(_, space)| space.definition.name.clone())
+        };
         let space = |name: &str, is_routing: bool, field: &str| {
             let what = if is_routing { "routing space" } else { "private space" };
             self.space_named(name)
                 .filter(|id| self.space(*id).is_some_and(|space| space.is_routing == is_routing))
-                .ok_or_else(|| unknown(format!("{field} of \"{tool}\""), name, what))
+                .ok_or_else(|| unknown(format!("{field} of \"{tool}\""), name, what, known(is_routing)))
         };
         let spaces = |keys: BTreeMap<String, String>, field: &str| {
             keys.into_iter()

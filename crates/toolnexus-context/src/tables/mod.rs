@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use numbered::Numbered;
-pub(crate) use page::{is_web_page, same_page};
+pub(crate) use page::{is_url, is_web_page, same_page};
 
 use crate::known_values::KnownValues;
 use crate::settings::{KindId, Settings, SpaceId};

@@ -92,7 +92,7 @@ impl Numbered {
         self.resolve_digits(handle.strip_prefix(&self.prefix)?)
     }
 
-    /// Whether the whole text is the prefix and digits, as no handle is spelled perhaps.
+    /// Whether the whole text is the prefix and digits, however many: also where no handle is spelled so.
     pub(crate) fn is_shaped(&self, text: &str) -> bool {
         text.strip_prefix(&self.prefix).is_some_and(is_digits)
     }
@@ -146,8 +146,12 @@ mod tests {
             assert!(issues.is_shaped(shaped), "{shaped}");
             assert_eq!(issues.resolve(shaped).is_some(), shaped == "i1", "{shaped}");
         }
+        for spelled in ["i1", "i10", "i99999999999999999999999999999999999999999999"] {
+            assert!(issues.is_handle(spelled), "{spelled}");
+        }
+        assert!(!issues.is_handle("i0") && !issues.is_handle("i01"));
         for other in ["i", "I1", "i1x", "xi1", "i-1", "i+1", "i١", " i1"] {
-            assert!(!issues.is_shaped(other), "{other}");
+            assert!(!issues.is_shaped(other) && !issues.is_handle(other), "{other}");
             assert!(issues.resolve(other).is_none(), "{other}");
         }
     }

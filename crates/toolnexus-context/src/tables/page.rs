@@ -16,6 +16,11 @@ pub(crate) fn is_web_page(url: &str) -> bool {
     })
 }
 
+/// Whether a text is a URL: of any scheme, with a host.
+pub(crate) fn is_url(text: &str) -> bool {
+    host(text).is_some()
+}
+
 /// The scheme and the host of a URL that has both.
 fn host(url: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = url.split_once("://")?;

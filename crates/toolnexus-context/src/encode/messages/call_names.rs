@@ -2,6 +2,10 @@
 
 use std::collections::HashMap;
 
+use toolnexus_llm::Message;
+
+use super::outline::Outline;
+
 /// The names of the tools that were called.
 #[derive(Debug, Default)]
 pub(crate) struct CallNames {
@@ -12,6 +16,16 @@ pub(crate) struct CallNames {
 }
 
 impl CallNames {
+    /// The calls in these messages.
+    pub(crate) fn of(messages: &[Message]) -> Self {
+        let mut names = CallNames::default();
+        for message in messages {
+            // Reading a message takes note of its calls.
+            Outline::read(std::str::from_utf8(message.json()).unwrap_or("null"), &mut names);
+        }
+        names
+    }
+
     /// Takes note of the calls of one message, in order: the id, which may be empty, and the tool.
     pub(super) fn note(&mut self, calls: Vec<(String, String)>) {
         if calls.is_empty() {

@@ -35,6 +35,11 @@ use outline::{Content, Field, Outline, Speaker};
 
 /// The model's views of tool results that this run has seen itself.
 pub(crate) trait Views {
+    /// Says that the view of a result will be asked for. All are announced before the first is asked for.
+    fn announce(&self, call_id: &str, tool: &str, output: &str) {
+        let _ = (call_id, tool, output);
+    }
+
     /// The view of the call's result, if its stored text is still this one. `call_id` is empty where the
     /// dialect gave the call none. Asked in the order of the messages.
     fn view(&self, call_id: &str, tool: &str, output: &str) -> Option<String>;
@@ -81,6 +86,9 @@ impl Registry {
         let read =
             |message| Outline::read(std::str::from_utf8(Message::json(message)).unwrap_or("null"), names);
         let mut outlines: Vec<Outline<'_>> = messages.iter().map(read).collect();
+        if let Some(views) = surroundings.views {
+            announce_results(&outlines, views);
+        }
         self.encode_all_resources(&mut outlines);
         self.register_all_private(&outlines);
         self.encode_all_routing_text(&mut outlines);
@@ -222,6 +230,15 @@ impl Field<'_> {
     fn set_view(&mut self, view: String) {
         if self.is_string || serde_json::from_str::<IgnoredAny>(&view).is_ok() {
             self.set(Some(view));
+        }
+    }
+}
+
+/// Says which results are asked for, while their text is as it is stored.
+fn announce_results(outlines: &[Outline<'_>], views: &dyn Views) {
+    for field in outlines.iter().flat_map(|outline| &outline.fields) {
+        if let Content::Result { tool, call_id } = &field.content {
+            views.announce(call_id, tool.as_deref().unwrap_or_default(), &field.text);
         }
     }
 }
