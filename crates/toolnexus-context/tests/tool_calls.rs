@@ -365,15 +365,19 @@ fn in_a_path_or_a_query_a_handle_is_the_bare_id() {
     resolved("anything", r#"{"u":"/res://0001"}"#, &format!(r#"{{"u":"/{R}"}}"#));
 }
 
-// CTX-44, CTX-45: of member names the resources alone are restored; unknown handles are refused there too
+// CTX-1, CTX-44, CTX-45: a handle that is the name of a member reaches no tool either; unknown ones are refused
 #[test]
-fn names_of_members_get_resources_back() {
+fn names_of_members_are_decoded_as_text() {
     resolved(
         "anything",
         r#"{"res://0001":{"doc://1":"doc://1"}}"#,
-        &format!(r#"{{"{R}":{{"doc://1":"toolnexus://doc/doc-real"}}}}"#),
+        &format!(r#"{{"{R}":{{"toolnexus://doc/doc-real":"toolnexus://doc/doc-real"}}}}"#),
     );
-    unchanged("read_source", r#"{"doc://1":1,"kb://1":{}}"#);
+    resolved(
+        "read_source",
+        r#"{"doc://1":1,"kb://1":{}}"#,
+        r#"{"toolnexus://doc/doc-real":1,"toolnexus://kb/kb-real":{}}"#,
+    );
     refused("read_source", r#"{"doc://8":1,"x":{"res://0077":2}}"#, &["doc://8", "res://0077"]);
 }
 

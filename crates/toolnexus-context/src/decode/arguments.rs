@@ -107,8 +107,6 @@ enum Form {
     Bare,
     /// The URI or the URL; the id within a path or a query.
     Durable,
-    /// It stays.
-    Kept,
 }
 
 struct Decoder<'r> {
@@ -120,13 +118,12 @@ struct Decoder<'r> {
 impl<'r> Decoder<'r> {
     fn string(&mut self, role: Role<'_>, text: &str) -> Option<String> {
         match role {
-            Role::Name => self.text(text, Form::Kept),
             Role::Id { kinds, .. } => self.id(kinds, text),
             Role::Text => self.text(text, Form::Bare),
             Role::Verbatim => self.tables.resources().resolve(text).map(|reference| reference.to_string()),
             Role::Private(space) => self.private(space, text),
             Role::Routing(space) => self.routing(space, text),
-            Role::Free => self.text(text, Form::Durable),
+            Role::Name | Role::Free => self.text(text, Form::Durable),
         }
     }
 
@@ -188,7 +185,6 @@ impl<'r> Decoder<'r> {
                     continue;
                 }
                 Some((None, reference)) => Cow::Borrowed(reference),
-                Some((Some(_), _)) if form == Form::Kept => continue,
                 Some((Some(kind), id)) => {
                     let before = start.checked_sub(1).and_then(|before| text.as_bytes().get(before));
                     if form == Form::Bare || matches!(before, Some(b'/' | b'=')) {

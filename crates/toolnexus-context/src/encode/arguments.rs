@@ -48,7 +48,6 @@ impl Registry {
         }
         let with_resources = self.encode_resources(text);
         match role {
-            Role::Name => Some(with_resources.into_owned()),
             // Decoding restores such a handle as a whole, and no other.
             Role::Verbatim => is_resource_handle(&with_resources).then(|| with_resources.into_owned()),
             Role::Id { kinds, .. } if !holds_resource_handle(&with_resources) => {
@@ -58,7 +57,7 @@ impl Registry {
                 }
             }
             Role::Text => Some(self.compact_known_text(&self.encode_uris(&with_resources))),
-            Role::Id { .. } | Role::Private(_) | Role::Routing(_) | Role::Free => {
+            Role::Id { .. } | Role::Private(_) | Role::Routing(_) | Role::Name | Role::Free => {
                 Some(self.encode_uris(&with_resources).into_owned())
             }
         }

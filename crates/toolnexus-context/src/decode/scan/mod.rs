@@ -11,18 +11,22 @@
 //! * `token` says what stands at a place, or that more text is needed to say it; `tag` is the part of it
 //!   that reads tags.
 //! * `restore` says what stands in the output for a token. Only here is the registry asked.
+//! * [`Seam`] keeps apart what would be a token once something between was dropped.
 //!
 //! A decision that was made stays true whatever follows. That alone makes the outcome the same for every
 //! way of cutting the text, so a whole text is decoded as a stream of one piece.
 
 mod hold;
 mod restore;
+mod seam;
 mod starts;
 mod tag;
 mod token;
 
 use crate::Registry;
+use crate::syntax::is_word;
 use hold::Hold;
+use seam::{Closed, Seam};
 use starts::Starts;
 use token::{Found, Input, Token};
 
@@ -106,17 +110,19 @@ struct Scanner {
     searched: usize,
     /// Whether the digits that come next belong to a handle that was dropped.
     is_in_number: bool,
+    seam: Seam,
 }
 
 impl Scanner {
     fn new(registry: Registry) -> Self {
         let starts = Starts::new(registry.settings());
-        Scanner { registry, starts, before: [0; 2], searched: 0, is_in_number: false }
+        Scanner { registry, starts, before: [0; 2], searched: 0, is_in_number: false, seam: Seam::default() }
     }
 
     /// Forgets the text so far.
     fn restart(&mut self) {
         (self.before, self.searched, self.is_in_number) = ([0; 2], 0, false);
+        self.seam = Seam::default();
     }
 
     /// Decodes as much of the text as can be decided, which is all of it where nothing follows (`is_end`).
@@ -132,19 +138,31 @@ impl Scanner {
                 ordinary = at;
                 self.is_in_number = at == text.len();
             }
+            let [_, before] = input.two_before(at);
+            let behind = (text.get(at..).unwrap_or_default(), is_word(before));
+            match self.seam.close(&self.registry, &self.starts, behind, is_end) {
+                Closed::Undecided => break at,
+                Closed::With(between) => decoded.push_str(between),
+            }
             let Some(start) = self.starts.next(&input, at) else { break text.len() };
             match input.token_at(&self.registry, start) {
                 Found::Ordinary => at = start + 1,
                 Found::Undecided => break start,
                 Found::Token(token, end) => {
-                    decoded.push_str(text.get(ordinary..start).unwrap_or_default());
+                    let before = text.get(ordinary..start).unwrap_or_default();
+                    decoded.push_str(before);
+                    self.seam.add(before);
                     self.is_in_number = token == Token::Endless;
+                    let written = decoded.len();
                     self.registry.restore(token, input.two_before(start), decoded);
+                    self.seam.put(decoded.get(written..).unwrap_or_default());
                     (at, ordinary) = (end, end);
                 }
             }
         };
-        decoded.push_str(text.get(ordinary..decided).unwrap_or_default());
+        let rest = text.get(ordinary..decided).unwrap_or_default();
+        decoded.push_str(rest);
+        self.seam.add(rest);
         self.before = input.two_before(decided);
         self.searched = input.searched.saturating_sub(decided);
         decided

@@ -1,5 +1,6 @@
 //! What stands in public text for a token of the model's.
 
+use super::seam::APART;
 use super::token::Token;
 use crate::settings::{Kind, KindId};
 use crate::syntax::SourceHandle;
@@ -12,6 +13,10 @@ impl Registry {
     pub(super) fn restore(&self, token: Token<'_>, before: [u8; 2], decoded: &mut String) {
         match token {
             Token::Dropped | Token::Endless => {}
+            Token::Broken => {
+                decoded.push('<');
+                decoded.push_str(APART);
+            }
             Token::Citation(handle) => {
                 let source = self.settings().whole_handle(handle).and_then(|handle| self.lookup(handle));
                 if let Some(tag) = source.and_then(|(kind, source)| self.citation(kind, &source)) {

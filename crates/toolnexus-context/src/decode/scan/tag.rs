@@ -45,22 +45,35 @@ impl Named {
 }
 
 impl<'t> Input<'t> {
-    /// The tag at a `<`. Beyond the longest tag nobody searches for its end.
-    pub(super) fn tag_at(&mut self, settings: &Settings, at: usize) -> Found<'t> {
+    /// Whether a tag begins at a `<`: the one that cites, or one of a format.
+    pub(super) fn named_at(&self, settings: &Settings, at: usize) -> Named {
         let rest = self.text.as_bytes().get(at..).unwrap_or_default();
         let formats = settings.kinds().filter_map(|(_, kind)| kind.citation.as_ref());
-        let names = std::iter::once(CITATION_TAG).chain(formats.map(|format| format.tag_name.as_str()));
-        let (mut is_begun, mut is_named) = (false, false);
-        for name in names {
-            match Named::at(rest, name) {
-                Named::Not => {}
-                Named::Begun => is_begun = true,
-                Named::Is { .. } => is_named = true,
-            }
-        }
-        if !is_named && !is_begun {
+        let mut names = std::iter::once(CITATION_TAG).chain(formats.map(|format| format.tag_name.as_str()));
+        let mut is_begun = false;
+        let found = names.find_map(|name| {
+            let named = Named::at(rest, name);
+            is_begun |= named == Named::Begun;
+            matches!(named, Named::Is { .. }).then_some(named)
+        });
+        found.unwrap_or(if is_begun { Named::Begun } else { Named::Not })
+    }
+
+    /// Whether the name of the tag at a `<` ends before the text does, so that it cannot go on as another.
+    pub(super) fn is_named_out(&self, at: usize) -> bool {
+        let ends = |byte: &u8| matches!(byte, b'/' | b'>') || byte.is_ascii_whitespace();
+        self.text.as_bytes().get(at + 2..).is_some_and(|rest| rest.iter().any(ends))
+    }
+
+    /// The tag at a `<`. Beyond the longest tag nobody searches for its end: it may be prose, or be a tag
+    /// that was made that long to pass for prose.
+    pub(super) fn tag_at(&mut self, settings: &Settings, at: usize) -> Found<'t> {
+        let rest = self.text.as_bytes().get(at..).unwrap_or_default();
+        let named = self.named_at(settings, at);
+        if named == Named::Not {
             return Found::Ordinary;
         }
+        let is_named = named != Named::Begun;
         let last = at.saturating_add(settings.max_tag_len).min(self.text.len());
         let from = self.searched.max(at);
         let close = self.text.as_bytes().get(from..last).and_then(|text| memchr(b'>', text));
@@ -73,14 +86,14 @@ impl<'t> Input<'t> {
             Some(_) => return Found::Ordinary,
             None => self.searched = self.searched.max(last),
         }
-        if rest.len() >= settings.max_tag_len {
-            Found::Ordinary
-        } else if !self.is_end {
-            Found::Undecided
-        } else if is_named {
+        if !is_named {
+            if self.is_end { Found::Ordinary } else { Found::Undecided }
+        } else if rest.len() >= settings.max_tag_len && (self.is_end || self.is_named_out(at)) {
+            Found::Token(Token::Broken, at + 1)
+        } else if self.is_end {
             Found::Token(Token::Dropped, self.text.len())
         } else {
-            Found::Ordinary
+            Found::Undecided
         }
     }
 }

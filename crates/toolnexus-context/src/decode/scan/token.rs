@@ -46,6 +46,9 @@ pub(super) enum Token<'t> {
     /// A tag of the model's own, or the beginning of something at the end of the text: nothing is left
     /// of it.
     Dropped,
+    /// The `<` of a tag of the model's own that is longer than any. It stays, and what follows it, but it
+    /// begins a tag no more.
+    Broken,
     /// A handle of so many digits that nothing is left of it. Digits that follow belong to it.
     Endless,
     /// `<ref id="…"/>`, with what is in the quotes.
@@ -100,7 +103,7 @@ impl<'t> Input<'t> {
     }
 
     /// `res://` and digits, with anything around.
-    fn resource_at(&self, at: usize) -> Found<'t> {
+    pub(super) fn resource_at(&self, at: usize) -> Found<'t> {
         let start = match self.spelled(at, [RESOURCE], false) {
             Spelled::Not => return Found::Ordinary,
             Spelled::Begun(length) => return self.begun(length > "res:".len()),
