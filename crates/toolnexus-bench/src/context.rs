@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use toolnexus::client::{Message, RunOptions, StreamOptions, Transcript};
-use toolnexus::context::{Registry, SourceRef};
+use toolnexus::context::{Registry, RegistryConfig, SourceRef, ToolPolicy};
 use toolnexus::{BoxError, Client, StreamEvent, Toolkit};
 use toolnexus_testkit::model::{ModelServer, Reply, Script};
 
@@ -23,7 +23,7 @@ pub(crate) async fn one_turn() -> Result<Sides, BoxError> {
     let text = "It is in toolnexus docs, see [the page](url://7) and chunk://3 <ref id=\"chunk://3\"/>.";
     let (server, client) = server(Script::always(Reply::openai().text(text).usage(50_000, 20).json()))?;
     let history = transcript();
-    let sides = [None, Some(Arc::new(registry()))].map(|boundary| {
+    let sides = [None, Some(Arc::new(registry()?))].map(|boundary| {
         let (server, client, history) = (Arc::clone(&server), client.clone(), history.clone());
         let work: Work = Box::new(move || {
             let (client, history, boundary) = (client.clone(), history.clone(), boundary.clone());
@@ -55,7 +55,7 @@ pub(crate) async fn stream() -> Result<Sides, BoxError> {
     let letters: Vec<char> = sentence.chars().cycle().take(500 * 12).collect();
     let deltas: Vec<String> = letters.chunks(12).map(|piece| piece.iter().collect()).collect();
     let (server, client) = server(Script::always(Reply::openai().deltas(deltas).usage(20, 500).sse()))?;
-    let sides = [None, Some(Arc::new(registry()))].map(|boundary| {
+    let sides = [None, Some(Arc::new(registry()?))].map(|boundary| {
         let (server, client) = (Arc::clone(&server), client.clone());
         let work: Work = Box::new(move || {
             let (client, boundary) = (client.clone(), boundary.clone());
@@ -88,8 +88,10 @@ fn server(script: Script) -> Result<(Arc<ModelServer>, Client), BoxError> {
 }
 
 /// A registry that knows documents, their pieces and pages, as a retrieval leaves it.
-fn registry() -> Registry {
-    let registry = Registry::new(true);
+fn registry() -> Result<Registry, BoxError> {
+    // The default configuration and a tool of the application's.
+    let search = ToolPolicy::default().id_keys(["knowledge_id"]);
+    let registry = Registry::with_config(RegistryConfig::default().policy("search", search))?;
     for n in 0..IDENTITIES {
         match n % 4 {
             0 => registry.register_document(&uuid(n)),
@@ -102,7 +104,7 @@ fn registry() -> Registry {
             _ => registry.register_url(&url(n), "A page"),
         };
     }
-    registry
+    Ok(registry)
 }
 
 fn uuid(n: usize) -> String {
@@ -113,26 +115,39 @@ fn url(n: usize) -> String {
     format!("https://docs.example.com/handbook/section-{}/page-{n}", n % 17)
 }
 
-/// Messages of users and assistants with a tool result now and then, until the size is reached; each names
-/// an identity or two.
+/// Questions, searches, what they found and answers, until the size is reached. A result names twelve
+/// known identities, a call and an answer one each.
 fn transcript() -> Transcript {
     let (mut messages, mut size, mut n) = (Vec::<Message>::new(), 0, 0);
-    while size < TRANSCRIPT {
-        let role = if n % 2 == 0 { "user" } else { "assistant" };
-        let content = format!(
-            "Message {n} of a long conversation about the handbook. The passage {} was compared with what \
-             {} says, and nobody found a difference worth telling: the rules of travel are the same in both, \
-             receipts are due within thirty days, and whoever books late asks first.",
-            uuid(n * 7 % IDENTITIES),
-            if n % 3 == 0 {
-                url(n * 4 % IDENTITIES / 4 * 4 + 3)
-            } else {
-                format!("toolnexus://doc/{}", uuid(n % 250 * 4))
-            },
+    let mut add = |message: Value| {
+        let message = Message::from(message);
+        size += message.json().len();
+        messages.push(message);
+        size
+    };
+    loop {
+        let id = format!("call_{n}");
+        let document = uuid(n % 250 * 4);
+        let arguments = json!({"knowledge_id": document, "query": "travel"}).to_string();
+        let passages: Vec<String> = (0..12)
+            .map(|m| {
+                let source = if m % 4 == 3 { url((n * 12 + m) % 250 * 4 + 3) } else { uuid((n * 12 + m) % IDENTITIES / 4 * 4) };
+                format!("{m}. ({source}) The rules of travel are the same for all: receipts are due within thirty days, and whoever books late asks first.")
+            })
+            .collect();
+        add(
+            json!({"role": "user", "content": format!("Question {n} about the handbook: may I book first class?")}),
         );
-        size += content.len();
-        messages.push(json!({"role": role, "content": content}).into());
+        let call =
+            json!({"id": id, "type": "function", "function": {"name": "search", "arguments": arguments}});
+        add(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        add(json!({"role": "tool", "tool_call_id": id, "content": passages.join("\n")}));
+        let answer = format!(
+            "Whoever books late asks first, says toolnexus://doc/{document}; nobody found a difference."
+        );
+        if add(json!({"role": "assistant", "content": answer})) >= TRANSCRIPT {
+            return messages.into_iter().collect();
+        }
         n += 1;
     }
-    messages.into_iter().collect()
 }

@@ -1,9 +1,7 @@
 //! Finding what is spelled like a handle within a text, issued or not.
 
-use memchr::memmem;
-
 use crate::settings::Settings;
-use crate::syntax::{SourceHandle, digits_at, ends_handle, is_word};
+use crate::syntax::{SourceHandle, digits_at, ends_handle, is_word, scheme_ends};
 
 /// A handle as it stands in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +23,7 @@ impl Settings {
     /// The handles in a text, from the left. None overlaps another: each has its own `://`, and the letters
     /// before that are nobody's digits.
     pub(crate) fn handles_in<'t>(&self, text: &'t str) -> impl Iterator<Item = Spelled<'t>> {
-        memmem::find_iter(text.as_bytes(), b"://").filter_map(move |colon| self.handle_around(text, colon))
+        scheme_ends(text).filter_map(move |colon| self.handle_around(text, colon))
     }
 
     /// The handle whose `://` is here.

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memmem};
 use serde_json::Value;
 use toolnexus_llm::Message;
 
@@ -64,6 +64,10 @@ impl Registry {
     /// assert_eq!(summarize_leaks(&leaks), "message 0 system content: registered=0 unregistered=1");
     /// ```
     pub fn leaked_identifiers(&self, encoded: &[Message]) -> Vec<IdentifierLeak> {
+        // A result that holds one needs the call that stands somewhere before it, so it is all or nothing.
+        if !encoded.iter().any(|message| may_hold_uuid(message.json())) {
+            return Vec::new();
+        }
         let mut report = Report::default();
         for (index, message) in encoded.iter().enumerate() {
             report.message(index, message.value());
@@ -285,6 +289,16 @@ fn uuids(text: &str) -> impl Iterator<Item = &str> {
         let is_longer = start.checked_sub(1).is_some_and(is_hex) || is_hex(end);
         text.get(start..end).filter(|uuid| is_uuid(uuid) && !is_longer)
     })
+}
+
+/// Whether there may be a UUID in JSON text: false is certain.
+fn may_hold_uuid(json: &[u8]) -> bool {
+    let is_one = |dash: usize| {
+        let bytes = dash.checked_sub(8).and_then(|start| json.get(start..start + UUID_LEN));
+        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).is_some_and(is_uuid)
+    };
+    // An escape may stand for any of its characters.
+    memmem::find(json, b"\\u00").is_some() || memchr_iter(b'-', json).any(is_one)
 }
 
 /// A member that is text; empty where there is none.

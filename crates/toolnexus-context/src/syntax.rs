@@ -2,6 +2,10 @@
 //!
 //! Edges are ASCII: a handle between two CJK characters is a handle.
 
+use std::sync::LazyLock;
+
+use memchr::memmem;
+
 use crate::settings::{KindId, Settings};
 
 /// The prefix of resource handles.
@@ -31,6 +35,13 @@ pub(crate) fn ends_handle(text: &str, end: usize) -> bool {
 pub(crate) fn digits_at(text: &str, at: usize) -> usize {
     let rest = text.as_bytes().get(at..).unwrap_or_default();
     rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// Where each `://` of a text stands.
+pub(crate) fn scheme_ends(text: &str) -> impl Iterator<Item = usize> {
+    // Made once: texts are many and short.
+    static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("://"));
+    FINDER.find_iter(text.as_bytes())
 }
 
 /// Whether the whole text is `res://` and digits.

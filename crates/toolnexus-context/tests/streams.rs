@@ -145,8 +145,8 @@ fn the_two_characters_before_are_remembered() {
 fn a_tag_that_does_not_end_is_released() {
     let registry = fixture();
     let long = format!("a <ref {} z", "x".repeat(2100));
-    let told = becomes(&registry, &[&long[..1000], &long[1000..]], &long.replace('<', "<_"));
-    assert_eq!(told, ["a ", &long[2..].replace('<', "<_"), ""]);
+    let told = becomes(&registry, &[&long[..1000], &long[1000..]], &long);
+    assert_eq!(told, ["a ", &long[2..], ""]);
     becomes(&registry, &["a <ref ", &"x".repeat(100)], "a ");
 }
 

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use memchr::memmem;
-
 use crate::handles_in_text::{Handle, Spelled};
 use crate::settings::Settings;
-use crate::syntax::{ends_handle, is_free_left};
+use crate::syntax::{ends_handle, is_free_left, scheme_ends};
 
 /// The handles and durable URIs in a text.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ impl Encoded {
     /// Those in `text`. Each of them has a `://`, so only these are looked at.
     pub(super) fn of(settings: &Settings, text: &str) -> Self {
         let mut stretches = Vec::<Stretch>::new();
-        for colon in memmem::find_iter(text.as_bytes(), "://") {
+        for colon in scheme_ends(text) {
             let reached = stretches.last().map_or(0, |stretch| stretch.range.end);
             if colon < reached {
                 // A URI may hold many, and is walked once.

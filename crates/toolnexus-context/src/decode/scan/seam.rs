@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use crate::Registry;
 
 use super::starts::Starts;
+use super::tag::is_named_out;
 use super::token::{Found, Input, Token};
 use crate::decode::Named;
 
@@ -82,8 +83,8 @@ impl Seam {
         let both = format!("{}{near}", self.side);
         let is_end = is_end && near.len() == rest.len();
         let mut input = Input { text: &both, before: [0, self.before], is_end, searched: 0 };
-        // No tag's name goes on across another `<`.
-        let tag = self.side.rfind('<');
+        // No tag's name goes on across another `<`, nor when it has ended.
+        let tag = self.side.rfind('<').filter(|start| !is_named_out(&self.side, *start));
         let mut at = 0;
         while let Some(start) = starts.next(&input, at) {
             let found = match start.cmp(&self.side.len()) {
@@ -120,7 +121,7 @@ impl<'t> Input<'t> {
             };
         }
         match self.named_at(registry.settings(), at) {
-            Named::Is { .. } if self.is_end || self.is_named_out(at) => {
+            Named::Is { .. } if self.is_end || is_named_out(self.text, at) => {
                 Found::Token(Token::Dropped, self.text.len())
             }
             Named::Begun if self.is_end => Found::Ordinary,

@@ -59,12 +59,6 @@ impl<'t> Input<'t> {
         found.unwrap_or(if is_begun { Named::Begun } else { Named::Not })
     }
 
-    /// Whether the name of the tag at a `<` ends before the text does, so that it cannot go on as another.
-    pub(super) fn is_named_out(&self, at: usize) -> bool {
-        let ends = |byte: &u8| matches!(byte, b'/' | b'>') || byte.is_ascii_whitespace();
-        self.text.as_bytes().get(at + 2..).is_some_and(|rest| rest.iter().any(ends))
-    }
-
     /// The tag at a `<`. Beyond the longest tag nobody searches for its end: it may be prose, or be a tag
     /// that was made that long to pass for prose.
     pub(super) fn tag_at(&mut self, settings: &Settings, at: usize) -> Found<'t> {
@@ -88,14 +82,22 @@ impl<'t> Input<'t> {
         }
         if !is_named {
             if self.is_end { Found::Ordinary } else { Found::Undecided }
-        } else if rest.len() >= settings.max_tag_len && (self.is_end || self.is_named_out(at)) {
-            Found::Token(Token::Broken, at + 1)
+        } else if rest.len() >= settings.max_tag_len && (self.is_end || is_named_out(self.text, at)) {
+            // `<ref` is nothing to anybody else, the public tags are citations.
+            let is_reference = matches!(Named::at(rest, CITATION_TAG), Named::Is { .. });
+            if is_reference { Found::Ordinary } else { Found::Token(Token::Broken, at + 1) }
         } else if self.is_end {
             Found::Token(Token::Dropped, self.text.len())
         } else {
             Found::Undecided
         }
     }
+}
+
+/// Whether the name of the tag at a `<` ends before the text does, so that it cannot go on as another.
+pub(super) fn is_named_out(text: &str, at: usize) -> bool {
+    let ends = |byte: &u8| matches!(byte, b'/' | b'>') || byte.is_ascii_whitespace();
+    text.as_bytes().get(at + 2..).is_some_and(|rest| rest.iter().any(ends))
 }
 
 /// What a tag, from `<` to `>`, cites.
