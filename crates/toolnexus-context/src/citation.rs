@@ -94,48 +94,35 @@ impl CitationFormat {
 
     /// `<web url="URL" title="TITLE" />`.
     pub(crate) fn web() -> Self {
-        let render = |source: &CitedSource| {
-            let mut tag = String::from("<web");
-            push_attribute(&mut tag, "url", &source.id);
-            push_attribute(&mut tag, "title", &source.title);
-            tag + " />"
-        };
-        let parse = |tag: &str| {
-            let mut source = CitedSource::default();
-            for (name, value) in Attributes::of(tag) {
-                match name.to_ascii_lowercase().as_str() {
-                    "url" => fill(&mut source.id, value),
-                    "title" => fill(&mut source.title, value),
-                    _ => {}
-                }
-            }
-            (!source.id.is_empty()).then_some(source)
-        };
-        CitationFormat::new("web", render, parse)
+        CitationFormat::titled("web".into(), "url")
     }
 
     /// `<KIND-source id="ID" title="TITLE" />`. The dash keeps it apart from the tags of HTML.
     pub(crate) fn source(kind: &str) -> Self {
-        let name = format!("{kind}-source");
-        let opening = format!("<{name}");
+        CitationFormat::titled(format!("{kind}-source"), "id")
+    }
+
+    /// A tag of that name with the id in the attribute `id`, and the title.
+    fn titled(tag_name: String, id: &'static str) -> Self {
+        let opening = format!("<{tag_name}");
         let render = move |source: &CitedSource| {
             let mut tag = opening.clone();
-            push_attribute(&mut tag, "id", &source.id);
+            push_attribute(&mut tag, id, &source.id);
             push_attribute(&mut tag, "title", &source.title);
             tag + " />"
         };
-        let parse = |tag: &str| {
+        let parse = move |tag: &str| {
             let mut source = CitedSource::default();
             for (name, value) in Attributes::of(tag) {
-                match name.to_ascii_lowercase().as_str() {
-                    "id" => fill(&mut source.id, value),
-                    "title" => fill(&mut source.title, value),
-                    _ => {}
+                if name.eq_ignore_ascii_case(id) {
+                    fill(&mut source.id, value);
+                } else if name.eq_ignore_ascii_case("title") {
+                    fill(&mut source.title, value);
                 }
             }
             (!source.id.is_empty()).then_some(source)
         };
-        CitationFormat::new(name, render, parse)
+        CitationFormat::new(tag_name, render, parse)
     }
 }
 

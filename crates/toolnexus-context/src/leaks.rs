@@ -11,6 +11,7 @@ use serde_json::Value;
 use toolnexus_llm::Message;
 
 use crate::Registry;
+use crate::argument_roles::CALL_TOOL;
 use crate::syntax::{UUID_LEN, is_uuid};
 
 /// Identifiers left in one field of one message.
@@ -117,9 +118,6 @@ const CONTENT: &str = "content";
 const REASONING: &str = "reasoning";
 const MULTI_CONTENT: &str = "multi_content";
 const ARGUMENTS: &str = "tool_call_arguments";
-
-/// The tool that calls the one that its arguments name.
-const CALL_TOOL: &str = "call_tool";
 
 /// A field of a message.
 #[derive(Clone, Copy)]
