@@ -5,9 +5,7 @@
 //! tool, arguments ── call_tool? ──► the real tool, its arguments ── policy, key ──► Role
 //! ```
 
-use std::borrow::Cow;
-
-use crate::json_text::{Place, Step, is_object, literal_of, members, rewrite_strings, spliced, unescaped};
+use crate::json_text::{Place, Step, is_object, literal_of, members, rewrite_strings, spliced, string_value};
 use crate::settings::{KeyKinds, Policy, Settings, SpaceId};
 
 /// The tool of the client's tool tiers that calls another tool; it is transparent.
@@ -105,11 +103,6 @@ fn rewrite_arguments(
     let roles = Roles::of(policy);
     let edited = rewrite_strings(text, &mut |place, text| edit(roles.at(place), text));
     edited.ok().flatten().or(prepared)
-}
-
-/// What a JSON value that is a string spells.
-pub(crate) fn string_value(json: &str) -> Option<String> {
-    if json.starts_with('"') { unescaped(json).map(Cow::into_owned) } else { None }
 }
 
 /// The roles of one tool's keys.

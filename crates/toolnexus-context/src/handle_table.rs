@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use memchr::{memchr, memmem};
 
 use crate::known_values::{Occurrence, Verdict};
-use crate::syntax::{digits_at, is_free_left, is_word};
+use crate::syntax::{MOST_DIGITS, digits_at, is_free_left, is_word};
 use crate::tables::Numbered;
 
 /// A table from values to short handles and back, for one invocation.
@@ -160,9 +160,6 @@ enum Token<'n> {
     /// Ordinary text.
     Text,
 }
-
-/// More digits than any number has, unless it is padded.
-const MOST_DIGITS: usize = 20;
 
 impl Numbered {
     /// What begins at `at`. The left edge is not looked at.

@@ -254,6 +254,11 @@ pub(crate) fn unescaped(literal: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(literal).ok().map(Cow::Owned)
 }
 
+/// What a JSON value that is a string spells; `None` for any other.
+pub(crate) fn string_value(json: &str) -> Option<String> {
+    if json.starts_with('"') { unescaped(json).map(Cow::into_owned) } else { None }
+}
+
 /// The literal that spells `text`.
 pub(crate) fn literal_of(text: &str) -> String {
     // Text always serialises.

@@ -11,6 +11,9 @@ use crate::settings::{KindId, Settings};
 /// The prefix of resource handles.
 pub(crate) const RESOURCE: &str = "res://";
 
+/// No number of more digits is handed out, unless it is padded to more.
+pub(crate) const MOST_DIGITS: usize = 20;
+
 /// A byte that continues a word.
 pub(crate) const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
@@ -42,6 +45,11 @@ pub(crate) fn scheme_ends(text: &str) -> impl Iterator<Item = usize> {
     // Made once: texts are many and short.
     static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("://"));
     FINDER.find_iter(text.as_bytes())
+}
+
+/// Whether a resource's handle stands in the text: what is around it is then no id.
+pub(crate) fn holds_resource_handle(text: &str) -> bool {
+    memmem::find_iter(text.as_bytes(), RESOURCE).any(|at| digits_at(text, at + RESOURCE.len()) > 0)
 }
 
 /// Whether the whole text is `res://` and digits.

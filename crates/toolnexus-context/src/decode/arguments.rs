@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::argument_roles::{INNER_ARGUMENTS, Role, rewrite_call, string_value};
+use crate::argument_roles::{INNER_ARGUMENTS, Role, rewrite_call};
 use crate::handles_in_text::{Handle, Spelled};
-use crate::json_text::{WHITESPACE, members, spliced};
+use crate::json_text::{WHITESPACE, members, spliced, string_value};
 use crate::settings::{KeyKinds, KindId, Policy, Settings, SpaceId};
 use crate::tables::Tables;
 use crate::{ArgumentResolution, ModelToolCall, Registry};

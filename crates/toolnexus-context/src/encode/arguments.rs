@@ -2,7 +2,7 @@
 
 use crate::argument_roles::{Role, rewrite_call};
 use crate::settings::{KeyKinds, SpaceId};
-use crate::syntax::{RESOURCE, digits_at, is_resource_handle};
+use crate::syntax::{holds_resource_handle, is_resource_handle};
 use crate::tables::source_handle;
 use crate::{Evidence, Registry};
 
@@ -87,12 +87,6 @@ impl Registry {
 /// What stands behind the id of a declared value: of a reference, all from its first `|` on.
 fn title_part<'t>(kinds: &KeyKinds, text: &'t str) -> &'t str {
     text.find('|').filter(|_| kinds.is_reference).and_then(|bar| text.get(bar..)).unwrap_or_default()
-}
-
-/// Whether a resource's handle stands in the text: what is around it is then no id.
-fn holds_resource_handle(text: &str) -> bool {
-    let mut found = memchr::memmem::find_iter(text.as_bytes(), RESOURCE.as_bytes());
-    found.any(|at| digits_at(text, at + RESOURCE.len()) > 0)
 }
 
 #[cfg(test)]

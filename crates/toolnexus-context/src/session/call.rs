@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use toolnexus_llm::run::ModelCall;
 
-use super::members::{Members, text_of};
+use super::members::Members;
 use crate::decode::DecodedArguments;
-use crate::json_text::literal_of;
+use crate::json_text::{literal_of, string_value};
 use crate::{ArgumentResolution, CallAudit, ModelToolCall, Registry};
 
 /// Decodes a call whose arguments stand in the model's message as this JSON; `None`: they do not stand
@@ -25,7 +25,7 @@ pub(super) fn decode_call(
         return None;
     };
     // The arguments are an object, or text that holds one.
-    let written = text_of(json);
+    let written = string_value(json);
     let before = written.as_deref().unwrap_or(json);
     let decoded = decode_text(registry, call.via.as_deref().unwrap_or(&call.name), before);
     let after = decoded.text.as_deref().unwrap_or(before);
@@ -42,7 +42,7 @@ fn inner(outer: &str) -> String {
     let members = Members::read(outer);
     let arguments = members.as_ref().and_then(|members| members.get("arguments"));
     let arguments = arguments.filter(|json| *json != "null").unwrap_or("{}");
-    text_of(arguments).unwrap_or_else(|| arguments.to_owned())
+    string_value(arguments).unwrap_or_else(|| arguments.to_owned())
 }
 
 /// Decodes text that should be an object. In what is none, known handles are restored as in any text:

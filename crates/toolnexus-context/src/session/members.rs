@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::json_text::{Member, literal_of, members};
+use crate::json_text::{Member, literal_of, members, string_value};
 
 /// An object's members in order, also those of one name that is given twice.
 pub(super) struct Members<'j> {
@@ -29,7 +29,7 @@ impl<'j> Members<'j> {
 
     /// The text that the member's literal spells.
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        self.get(name).and_then(text_of)
+        self.get(name).and_then(string_value)
     }
 
     pub(super) fn is_text(&self, name: &str, text: &str) -> bool {
@@ -87,11 +87,6 @@ pub(super) fn elements(json: &str) -> Option<Vec<&str>> {
     Some(elements.into_iter().map(RawValue::get).collect())
 }
 
-/// The text that a literal spells; `None` for any other JSON.
-pub(super) fn text_of(json: &str) -> Option<String> {
-    json.starts_with('"').then(|| serde_json::from_str(json).ok()).flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,7 +103,10 @@ mod tests {
         assert_eq!(members.to_json(), r#"{"a":1.50e3,"c":[ 1 ]}"#);
         assert!(Members::read("[1]").is_none() && Members::read("{").is_none());
         assert_eq!(elements("[1, {\"a\" :2}]"), Some(vec!["1", "{\"a\" :2}"]));
-        assert_eq!((elements("{}"), text_of("1"), text_of("\"\\u0041\"")), (None, None, Some("A".into())));
+        assert_eq!(
+            (elements("{}"), string_value("1"), string_value("\"\\u0041\"")),
+            (None, None, Some("A".into()))
+        );
     }
 
     proptest! {

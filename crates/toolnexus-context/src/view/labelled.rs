@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2_iter, memmem};
+use memchr::{memchr, memchr2_iter};
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use crate::syntax::{RESOURCE, digits_at, is_free_left};
+use crate::syntax::{holds_resource_handle, is_free_left};
 use crate::{Evidence, Registry, SourceRef};
 
 /// The labels of documents and knowledge bases.
@@ -26,11 +26,8 @@ impl Registry {
     /// Registers the value of a member or column, if the key holds ids. A URL with the handle of a
     /// resource in it is none any more: its durable text is another.
     pub(super) fn register_member(&self, key: &str, value: &str, evidence: Evidence) {
-        let is_encoded = || {
-            memmem::find_iter(value.as_bytes(), RESOURCE).any(|at| digits_at(value, at + RESOURCE.len()) > 0)
-        };
         if let Some(kinds) = self.settings().key_spaces.get(&*key.to_lowercase())
-            && !is_encoded()
+            && !holds_resource_handle(value)
         {
             self.register_keyed(kinds, value, evidence);
         }

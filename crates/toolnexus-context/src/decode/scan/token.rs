@@ -8,10 +8,7 @@ use std::sync::Arc;
 
 use crate::Registry;
 use crate::settings::Settings;
-use crate::syntax::{RESOURCE, SourceHandle, is_word, number};
-
-/// A number of more digits is greater than any that is handed out, or has too many zeros before it.
-const LONGEST_NUMBER: usize = 20;
+use crate::syntax::{MOST_DIGITS, RESOURCE, SourceHandle, is_word, number};
 
 /// A source handle of more digits is not worth holding back until its right edge is seen: it stands for
 /// nothing whatever follows.
@@ -109,8 +106,8 @@ impl<'t> Input<'t> {
             Spelled::Begun(length) => return self.begun(length > "res:".len()),
             Spelled::Whole(start) => start,
         };
-        let end = self.number_end(start, LONGEST_NUMBER);
-        if end - start > LONGEST_NUMBER {
+        let end = self.number_end(start, MOST_DIGITS);
+        if end - start > MOST_DIGITS {
             Found::Token(Token::Endless, end)
         } else if end == self.text.len() && (!self.is_end || end == start) {
             self.begun(true)
@@ -166,7 +163,7 @@ impl<'t> Input<'t> {
                 Spelled::Begun(_) => return Found::Undecided,
                 Spelled::Whole(start) => start,
             };
-            let longest = space.definition.width.max(LONGEST_NUMBER);
+            let longest = space.definition.width.max(MOST_DIGITS);
             let end = self.number_end(start, longest);
             if end - start > longest {
                 continue;

@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use toolnexus_core::Style;
 use toolnexus_llm::Message;
 
-use crate::json_text::{members, rewrite_strings};
+use crate::json_text::{members, rewrite_strings, string_value};
 use crate::{Evidence, Registry};
 
 pub(crate) use call_names::CallNames;
@@ -249,11 +249,7 @@ fn stored<'j>(json: &'j str, field: &Field<'j>) -> Cow<'j, str> {
         return field.text.clone();
     }
     let text = json.get(field.span.clone()).unwrap_or_default();
-    if field.is_string {
-        serde_json::from_str::<String>(text).map(Cow::Owned).unwrap_or_default()
-    } else {
-        Cow::Borrowed(text)
-    }
+    if field.is_string { string_value(text).map(Cow::Owned).unwrap_or_default() } else { Cow::Borrowed(text) }
 }
 
 fn fields<'o, 'j>(outlines: &'o mut [Outline<'j>]) -> impl Iterator<Item = &'o mut Field<'j>> {
